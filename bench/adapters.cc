@@ -59,7 +59,7 @@ AdapterMatrix generated(const std::shared_ptr<const SyntheticWeights>& values, c
           }};
 }
 
-// Factors of all projections.
+// Returns an adapter with factors for all projections.
 Adapter generated_adapter(const ModelSpec& spec, const Options& options, std::size_t index) {
   const auto values = std::make_shared<const SyntheticWeights>(DType::bf16, 100 + index);
   const CheckpointConfig config = config_of(options);
@@ -92,10 +92,11 @@ double largest_difference(std::span<const float> one, std::span<const float> oth
   return largest;
 }
 
-// Products round activations to at least 8 bits, and whether they do may depend on the number of rows.
+// Products may round activations to 8 bits or more, depending on the number of rows, so the comparison has a
+// tolerance.
 void verify(bench::Decoder& decoder, const bench::FilledCache& cache, const Options& options,
             const std::vector<std::uint32_t>& mixed) {
-  constexpr double kRounding = 0.2;  // logits have a standard deviation of about 1
+  constexpr double kRounding = 0.2;  // the logits' standard deviation is about 1
   decoder.use_adapters(mixed);
   const std::vector<float> together = decoder.step(cache);
   const std::size_t columns = together.size() / options.sequences;

@@ -19,9 +19,9 @@
 namespace tp::bench {
 namespace {
 
-// The tolerated error of a mean of values in [-1, 1), besides float32 rounding: scores are off by at most
-// scale * 64 * 2^-9, but the errors of the keys are independent (the root of 64 of them, three deviations);
-// values and weights by a unit each.
+// Returns the tolerance for a mean of values in [-1, 1). Rounded queries and keys change a score by at most
+// scale * 64 * 2^-9. The elements' errors are independent, so three standard deviations are 3 * sqrt(64)
+// units. Values and weights add one unit each.
 double tolerance(KvType type) {
   const double unit = type == KvType::f32 ? 0.0 : type == KvType::bf16 ? 0x1p-9 : 0.5 / 127;
   return 1e-4 + 2 * 3 * std::sqrt(static_cast<double>(kHeadDim)) * kScale * unit + 2 * unit;
@@ -47,7 +47,7 @@ void report_prompt(const Options& options, std::size_t tokens) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     const Problem problem(tokens, type);
     if (textbook == 0.0) {
-      // All heads take as long as one of them.
+      // All heads take equally long, so the benchmark measures one.
       textbook = kHeads * best_seconds([&] { problem.textbook(1, score_view, expected_view); });
     }
     problem.prefill();

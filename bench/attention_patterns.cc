@@ -13,18 +13,19 @@ namespace {
 
 using kernels::AttentionPattern;
 
-constexpr std::size_t kSamples = 24;  // tokens whose results are verified
+constexpr std::size_t kSamples = 24;  // number of verified tokens
 constexpr double kTolerance = 1e-4;
 constexpr std::size_t kFeatures = 256;
 
-// A pattern, and the keys that all see beyond it.
+// A pattern, and biases of keys outside of it that all tokens attend to.
 struct Kind {
   std::string name;
   AttentionPattern pattern{.causal = false};
   std::vector<float> key_bias{};  // [tokens], or empty
 };
 
-// Longformer-base: 256 tokens on either side, and the first one, which all see.
+// Returns Longformer-base's pattern: 256 tokens on either side, and the first token, to which all tokens
+// attend.
 Kind longformer(std::size_t tokens) {
   Kind kind{.name = "Longformer", .key_bias = std::vector<float>(tokens, -INFINITY)};
   kind.pattern.window = 257;
@@ -32,7 +33,7 @@ Kind longformer(std::size_t tokens) {
   return kind;
 }
 
-// The same with every second token of a window twice as wide.
+// Returns longformer's pattern with a dilation: a window is twice as wide and skips every second token.
 Kind dilated(std::size_t tokens) {
   Kind kind = longformer(tokens);
   kind.name = "dilated";
@@ -40,7 +41,7 @@ Kind dilated(std::size_t tokens) {
   return kind;
 }
 
-// BigBird-base: blocks of 64, three of which repeat the first one.
+// Returns BigBird-base's pattern: blocks of 64 tokens. Three of a token's blocks repeat the first block.
 Kind big_bird(std::size_t tokens) {
   Kind kind{.name = "BigBird", .key_bias = std::vector<float>(tokens, -INFINITY)};
   kind.pattern.block_size = 64;
@@ -50,12 +51,12 @@ Kind big_bird(std::size_t tokens) {
   return kind;
 }
 
-// What is stored at a place of the sequence.
+// Returns the position of the token that is stored at a place of the sequence.
 std::size_t position_at(const Kind& kind, std::size_t tokens, std::size_t place) {
   return kernels::Residues{tokens, kind.pattern.dilation}.position_at(place);
 }
 
-// What a score gains, or -infinity: written after the papers, token by token.
+// Returns the term that a pattern adds to a score, or -infinity. Follows the papers, token by token.
 double gain(const Kind& kind, std::size_t tokens, std::size_t own, std::size_t key) {
   const AttentionPattern& pattern = kind.pattern;
   if (pattern.block_size != 0) {
@@ -75,7 +76,7 @@ double gain(const Kind& kind, std::size_t tokens, std::size_t own, std::size_t k
   return seen ? 0.0 : -INFINITY;
 }
 
-// The product of a query and a key, times the scale.
+// Returns the scaled product of a query and a key.
 double score(const Problem& problem, std::size_t own, std::size_t head, std::size_t key) {
   double sum = 0.0;
   for (std::size_t d = 0; d < kHeadDim; ++d)
@@ -83,7 +84,7 @@ double score(const Problem& problem, std::size_t own, std::size_t head, std::siz
   return sum * kScale;
 }
 
-// A mean of the values of keys [0, count), with the weights of `weight(key)`.
+// Returns the mean of the values of keys [0, count), weighted by `weight(key)`.
 template <class Weight>
 std::vector<double> mean_of_values(const Problem& problem, std::size_t count, const Weight& weight) {
   std::vector<double> mean(kHeadDim);
@@ -102,7 +103,7 @@ double difference(const Problem& problem, std::size_t own, std::size_t head,
   double largest = 0.0;
   for (std::size_t d = 0; d < kHeadDim; ++d) {
     const double apart = std::abs(problem.out()(own, head * kHeadDim + d) - expected[d]);
-    largest = apart <= largest ? largest : apart;  // of NaN, too
+    largest = apart <= largest ? largest : apart;  // keeps NaN
   }
   return largest;
 }
@@ -112,7 +113,7 @@ void require_close(double found, const std::string& name, std::size_t token) {
                        name, token, found);
 }
 
-// The tokens that are verified: the ends, and some between.
+// Returns one of the verified tokens: the first, the last, and evenly spaced ones between.
 std::size_t sample(std::size_t index, std::size_t tokens) { return index * (tokens - 1) / (kSamples - 1); }
 
 void verify(const Problem& problem, const Kind& kind) {
@@ -150,7 +151,7 @@ void report_pattern(const Options& options, const Problem& problem, const Kind& 
   print_row(options, kind.name, problem.tokens(), seconds, problem.tiled_bytes());
 }
 
-// Performer's estimate of causal attention.
+// Causal attention as Performer estimates it.
 class RandomFeatures {
  public:
   explicit RandomFeatures(const Problem& problem)
@@ -178,7 +179,7 @@ class RandomFeatures {
         runs);
   }
 
-  // exp(w . x - |x|^2 / 2) for every random vector w.
+  // Returns exp(w . x - |x|^2 / 2) for every random vector w.
   std::vector<double> features_of(const float* vector) const {
     std::vector<double> features(kFeatures);
     double squares = 0.0;
@@ -192,8 +193,8 @@ class RandomFeatures {
     return features;
   }
 
-  // Against the sums of products of features. -> The root of the mean square of its difference from exact
-  // attention, relative to that of exact attention.
+  // Compares the outputs with sums of products of features. Returns the root mean square of their difference
+  // from exact attention, relative to exact attention.
   double verify() const {
     const std::vector<std::vector<double>> estimates = estimated_weights();
     double squares = 0.0;
@@ -217,7 +218,7 @@ class RandomFeatures {
   std::size_t bytes() const { return (state_.size() + features_.size() + scratch_.size()) * sizeof(float); }
 
  private:
-  // Of every key for the tokens that are verified: [kSamples, tokens].
+  // Returns the weights of all keys for the verified tokens: [kSamples, tokens].
   std::vector<std::vector<double>> estimated_weights() const {
     std::vector<std::vector<double>> queries;
     for (std::size_t i = 0; i < kSamples; ++i)

@@ -1,4 +1,4 @@
-// What the parts of bench_attention share.
+// Shared parts of bench_attention.
 #pragma once
 
 #include "model/kernels/attention.h"
@@ -32,10 +32,10 @@ struct Options {
   std::size_t max_tokens = 32768;
   std::size_t threads = 1;
   bool json = false;
-  std::string only;  // one of the parts; empty: all
+  std::string only;  // name of the only part to run; empty: all parts
 };
 
-// The paged cache of some sequences, with as many blocks each.
+// The paged cache of several sequences with equally many blocks.
 class CachedSequences {
  public:
   CachedSequences(const kernels::KvLayout& layout, std::size_t blocks, std::size_t sequences,
@@ -104,7 +104,8 @@ class Problem : public CachedSequences {
                                paged());
   }
 
-  // Attention of the tokens [first, first + count), perhaps to keys beyond the pattern, too: [tokens].
+  // Computes attention of the tokens [first, first + count). key_bias, [tokens], adds keys outside the
+  // pattern; null: none.
   void tiled(std::size_t first, std::size_t count, const kernels::AttentionPattern& pattern = {},
              const float* key_bias = nullptr) const {
     std::vector<kernels::AttentionSpan> spans = {{0, count, first, blocks()}};
@@ -113,13 +114,13 @@ class Problem : public CachedSequences {
            matrix(out_, kHeads * kHeadDim).rows_from(first, count), pattern);
   }
 
-  // The prompt, in chunks.
+  // Computes the prompt in chunks.
   void prefill(std::optional<std::size_t> window = {}) const {
     for (std::size_t first = 0; first < tokens_; first += kChunk)
       tiled(first, std::min(kChunk, tokens_ - first), {.window = window});
   }
 
-  // One head, with the whole score matrix, [tokens, tokens].
+  // Computes one head with the whole score matrix, [tokens, tokens].
   void textbook(std::size_t head, TensorView<float> scores, TensorView<float> out) const {
     const auto size = [](std::size_t n) { return static_cast<kernels::blasint>(n); };
     const kernels::Sgemm sgemm = kernels::openblas_sgemm();
@@ -148,7 +149,7 @@ class Problem : public CachedSequences {
   TensorView<const float> key() const { return matrix(key_, kHeadDim); }
   TensorView<const float> value() const { return matrix(value_, kHeadDim); }
   TensorView<float> out() const { return matrix(out_, kHeads * kHeadDim); }
-  // Besides queries and outputs.
+  // Does not count queries and outputs.
   std::size_t tiled_bytes() const { return cache_bytes() + scratch_bytes(); }
 
  private:
@@ -163,7 +164,7 @@ class Problem : public CachedSequences {
   Buffer<float> out_;    // [tokens, kHeads * kHeadDim]
 };
 
-// Seconds of the fastest of a few runs; long ones run once.
+// Returns the seconds of the fastest of several runs. A long run is not repeated.
 inline double best_seconds(const std::function<void()>& run) {
   constexpr int kRuns = 5;
   constexpr double kLong = 2.0;

@@ -27,14 +27,14 @@
 namespace tp {
 namespace {
 
-// Element i of rank r: small integers, so that sums are exact in any order.
+// Returns element i of rank r. Elements are small integers, so sums are exact in any order.
 float element(std::size_t rank, std::size_t i) { return static_cast<float>((i * 7 + rank * 13) % 64); }
 
 void fill(std::vector<float>& data, std::size_t rank) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = element(rank, i);
 }
 
-// What sums may be off by, relative to the largest, after two roundings.
+// Returns the largest error of a sum after two roundings, relative to the largest sum.
 float tolerance(WireType wire) {
   constexpr float kOf[] = {0.0F, 1.0F / 128, 1.0F / 100};
   return kOf[static_cast<std::size_t>(wire)];
@@ -55,11 +55,12 @@ void verify(Communicator& comm, std::vector<float>& data, WireType wire) {
 
 using Call = std::function<void()>;
 
-// Microseconds of each call: a few in a row, as in a step, the slowest rank's mean; the median over rounds in
-// which the calls take turns, so that a busy moment meets all of them.
+// Returns the microseconds of each call. Each measurement is the slowest rank's mean over several calls in a
+// row, as in a step. The result is the median over rounds. Every round measures all calls, so that a busy
+// moment affects all of them.
 std::vector<double> microseconds(Communicator& comm, const std::vector<Call>& calls) {
   constexpr std::size_t kRounds = 15;
-  constexpr double kSeconds = 1.0;  // for all of it
+  constexpr double kSeconds = 1.0;  // duration of all rounds
   const auto slowest_time = [&](const Call& call, int count) {
     barrier(comm);
     const Stopwatch watch;
@@ -93,8 +94,9 @@ const char* path_of(AllReduce& sums) {
 void measure(Communicator& comm, std::size_t bytes, WireType wire, bool json) {
   std::vector<float> data(bytes / sizeof(float));
   verify(comm, data, wire);
-  std::fill(data.begin(), data.end(), 0.0F);  // stays zero however often it is summed
-  std::vector<float> sum(data.size());        // MPI's: HAN of Open MPI 4.1 crashes on some sums in place
+  std::fill(data.begin(), data.end(), 0.0F);  // zeros remain zeros in repeated sums
+  std::vector<float> sum(
+      data.size());  // result of MPI_Allreduce, because Open MPI 4.1's HAN crashes on some sums in place
   const TensorView<float> view(data.data(), 1, data.size());
   const SumTarget in_place{data.data(), false};
   const std::vector<double> times =

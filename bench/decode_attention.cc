@@ -22,8 +22,8 @@ constexpr std::size_t kKvHeads = 8;
 constexpr std::size_t kQueryHeads = 4 * kKvHeads;
 constexpr std::size_t kColumns = kKvHeads * kHeadDim;
 
-// One token of each of `sequences`, after `tokens` - 1 others, whose keys and values are the same in all of
-// them, though each has a copy of its own.
+// Decodes one token of each sequence after `tokens` - 1 others. All sequences have the same keys and values,
+// but each has its own copy.
 class DecodeProblem : public CachedSequences {
  public:
   DecodeProblem(std::size_t sequences, std::size_t tokens, KvType type)
@@ -40,7 +40,7 @@ class DecodeProblem : public CachedSequences {
     for (const Buffer<float>* numbers : {&query_, &key_, &value_}) {
       for (std::size_t i = 0; i < numbers->size(); ++i) (*numbers)[i] = distribution(engine);
     }
-    // Blocks of one sequence do not follow each other, as in a cache that has been used for a while.
+    // The blocks of a sequence are scattered, like in a cache that has been in use for a while.
     std::shuffle(blocks().begin(), blocks().end(), engine);
     for (std::size_t sequence = 0; sequence < sequences; ++sequence) {
       kernels::store_keys_values({key_.data(), tokens, kColumns}, {value_.data(), tokens, kColumns},
@@ -55,7 +55,7 @@ class DecodeProblem : public CachedSequences {
            {out_.data(), sequences_, kQueryHeads * kHeadDim});
   }
 
-  // Against a softmax in double precision, of one head of one sequence.
+  // Compares one head of one sequence with a softmax in double precision.
   void verify(std::size_t sequence, std::size_t head) const {
     const std::size_t column = kv_of_head()[head] * kHeadDim;
     const float* q = query_.data() + (sequence * kQueryHeads + head) * kHeadDim;
@@ -70,7 +70,8 @@ class DecodeProblem : public CachedSequences {
       double expected = 0.0;
       for (std::size_t t = 0; t < tokens_; ++t)
         expected += weights[t] / sum * value_[t * kColumns + column + d];
-      // Keys, queries and weights are rounded to 8 bits at worst; over thousands of tokens errors cancel.
+      // Keys, queries and weights are rounded to 8 bits at worst. Over thousands of tokens, the errors
+      // cancel.
       const float found = out_[(sequence * kQueryHeads + head) * kHeadDim + d];
       require<ConfigError>(
           std::abs(found - expected) <= 0.01,

@@ -4,8 +4,8 @@
 
 namespace tp::bench {
 
-// Decoding one token of each of several sequences after long contexts: the rate at which the caches are read,
-// relative to the peak bandwidth of the memory, with every type of cache.
+// Measures decoding one token of each of several sequences after long contexts. Prints the rate at which the
+// caches are read, relative to the memory's peak bandwidth, for every type of cache.
 void run_decode(const Options& options);
 
 }  // namespace tp::bench

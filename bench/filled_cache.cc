@@ -24,9 +24,9 @@ using reference::Random;
 using reference::RandomTensor;
 
 constexpr std::size_t kBlockSize = 32;
-constexpr std::size_t kTogether = 16;  // blocks of a split
+constexpr std::size_t kTogether = 16;  // blocks per split
 
-// Whole splits of each owner.
+// Returns the number of blocks of a sequence, rounded up so that every owner has whole splits.
 std::size_t blocks_of(std::size_t context, std::size_t owners) {
   const std::size_t granule = kTogether * owners;
   return (context / kBlockSize + granule) / granule * granule;
@@ -71,7 +71,7 @@ HostCache FilledCache::host(Communicator& comm, const ModelSpec& spec, const Mod
   return host;
 }
 
-// Splits of different owners in turn, as BlockManager gives them.
+// Assigns splits to the owners in turn, like BlockManager.
 std::vector<std::int32_t> FilledCache::table_of(std::size_t sequence, std::size_t owners) const {
   const std::size_t all = blocks_ * options_.sequences;
   std::vector<std::int32_t> table;

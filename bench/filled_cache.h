@@ -28,17 +28,17 @@ struct FilledOptions {
 };
 void add_options(CLI::App& app, FilledOptions& options);
 
-// Random keys and values of some sequences, in bf16.
+// Random keys and values of several sequences, in bf16.
 class FilledCache {
  public:
-  // The layers of `model`, which has the given spec. `slices`: the ranks of a host keep one copy, unless
-  // there is only one rank. Collective. Throws ConfigError if ranks cannot share memory.
+  // Fills the caches of all layers of `model`, which has this spec. `slices`: the ranks of a host share one
+  // copy, unless there is only one rank. Collective. Throws ConfigError if ranks cannot share memory.
   FilledCache(Communicator& comm, const ModelSpec& spec, const Model& model, const FilledOptions& options,
               bool slices);
 
   const KvCache& get() const { return cache_; }
   const std::vector<std::vector<std::int32_t>>& tables() const { return tables_; }
-  // The key that was written for a position of a sequence.
+  // Returns the index key at a position of a sequence.
   std::vector<float> index_key(std::size_t layer, std::size_t sequence, std::size_t position) const;
 
  private:
@@ -48,26 +48,26 @@ class FilledCache {
   void fill_index_keys(std::size_t layer, std::size_t sequence, const kernels::AttentionSpan& span) const;
 
   FilledOptions options_;
-  std::size_t blocks_;  // of a sequence
+  std::size_t blocks_;  // blocks of one sequence
   KvCache cache_;
   std::vector<std::vector<std::int32_t>> tables_;
 };
 
-// A model of synthetic weights in bf16.
+// A model with synthetic weights in bf16.
 class Decoder {
  public:
   Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options);
-  // Other weights, in memory as `type`.
+  // Creates a model with other weights, in memory as `type`.
   Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options,
           const WeightSource& weights, WeightType type);
 
   const Model& model() const { return model_; }
-  // adapters: [sequences] index + 1 of each sequence's adapter in later steps, 0: none; or empty.
+  // adapters: [sequences] 1 + index of each sequence's adapter in later steps; 0 or an empty vector: none.
   void use_adapters(std::vector<std::uint32_t> adapters) { adapters_ = std::move(adapters); }
   // Decodes one token of each sequence at the end of its context. Returns the rank's logits. Collective.
   std::vector<float> step(const FilledCache& cache);
-  // Seconds of a step: of the clock, or of the processor on the rank that computes longest. Processor time is
-  // meaningful if other programs run on the same cores, too. Collective.
+  // Returns the seconds of a step: wall-clock time, or processor time of the rank that computes longest.
+  // Processor time is useful if other programs run on the same cores. Collective.
   double seconds(const FilledCache& cache);
 
  private:
@@ -78,7 +78,7 @@ class Decoder {
   std::vector<std::uint32_t> adapters_;
 };
 
-// Throws CommError unless both have the same bits.
+// Throws CommError unless all bits are equal.
 void require_same_bits(const std::vector<float>& one, const std::vector<float>& other);
 
 }  // namespace tp::bench

@@ -37,7 +37,7 @@ std::vector<float> rounded(std::vector<float> values) {
 
 TensorView<float> row_of(std::vector<float>& values) { return {values.data(), 1, values.size()}; }
 
-// x [columns] times a matrix [rows, columns].
+// Returns the product of a matrix [rows, columns] and the vector x [columns].
 std::vector<float> product(TensorView<const float> matrix, std::span<const float> x) {
   std::vector<float> y;
   for (std::size_t row = 0; row < matrix.rows(); ++row) {
@@ -48,7 +48,7 @@ std::vector<float> product(TensorView<const float> matrix, std::span<const float
   return y;
 }
 
-// Rotates a head's first elements.
+// Applies the rotary embedding to a head's first elements.
 void rotate(std::span<float> head, const RopeAngles& angles, bool pairs) {
   const std::size_t half = angles.cosine.columns();
   for (std::size_t i = 0; i < half; ++i) {
@@ -62,7 +62,7 @@ void rotate(std::span<float> head, const RopeAngles& angles, bool pairs) {
   }
 }
 
-// Whether scores that are chosen differ from others by more than the rounding of sums.
+// Returns whether the lowest chosen score differs from all other scores by more than the rounding of sums.
 bool is_clear(std::vector<double> scores, std::size_t count) {
   constexpr double kRounding = 1e-5;
   std::ranges::sort(scores, std::greater<>());
@@ -91,11 +91,12 @@ class IndexCheck {
         loader_(weights_, {comm.rank(), comm.size()}, WeightType::bf16, {}),
         indexer_(loader_, indexer(), spec_.rope, *spec_.q_lora_rank, names_) {}
 
-  // Compares a choice. Returns false if rounding may change it.
+  // Compares the choice for one random token. Returns false, without comparing, if rounding may change the
+  // choice.
   bool compare(std::uint64_t seed) {
     const Workspace::Frame frame(workspace_);
     Random random(seed);
-    // In bf16, so that no kernel rounds activations.
+    // bf16 numbers keep kernels from rounding activations.
     std::vector<float> latent = rounded(random.numbers(*spec_.q_lora_rank));
     std::vector<float> down = random.numbers(Indexer::down_size(indexer()));
     const std::vector<std::size_t> positions = {context_};
@@ -149,7 +150,7 @@ class IndexCheck {
     return {query_weight_.data(), shape.rows, shape.columns};
   }
 
-  // Keys are in bf16 in the cache.
+  // The cache stores keys in bf16, so keys are rounded first.
   std::vector<double> scores_of(std::span<const float> query, std::span<const float> down) const {
     const std::size_t dim = indexer().head_dim;
     const std::span<const float> weight = down.subspan(dim);

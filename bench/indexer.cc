@@ -29,7 +29,7 @@ struct Options : bench::FilledOptions {
   std::size_t hidden_size = 7168;
 };
 
-// Four layers of DeepSeek-V3.2's attention, with hardly any other weights.
+// Returns four layers with DeepSeek-V3.2's attention and only few other weights.
 CheckpointConfig config_of(const Options& options) {
   CheckpointConfig config;
   config.architecture = "DeepseekV3ForCausalLM";
@@ -50,7 +50,7 @@ CheckpointConfig config_of(const Options& options) {
   return config;
 }
 
-// Every layer also has an indexer.
+// Adds an indexer to every layer.
 ModelSpec indexed_spec(const Options& options, std::size_t top_k) {
   CheckpointConfig config = config_of(options);
   config.architecture = "DeepseekV32ForCausalLM";
@@ -60,14 +60,15 @@ ModelSpec indexed_spec(const Options& options, std::size_t top_k) {
   return make_spec(config);
 }
 
-// In a short context with index keys that repeat on other ranks: of equal scores, the earlier ones count.
+// Verifies a short context with repeated index keys, also across ranks: among equal scores, the earlier
+// positions must be chosen.
 void verify_sparse_choices(Communicator& comm, const Options& options, const Model& sparse) {
   constexpr std::size_t kContext = 4096;
   Options few = options;
   few.context = std::min(options.context, std::max(kContext, 2 * options.top_k));
   few.sequences = 1;
   few.index_keys = std::max<std::size_t>(1, few.context * 3 / 8);
-  if (few.context < options.top_k) return;  // all positions are chosen
+  if (few.context < options.top_k) return;  // all positions would be chosen
   bench::verify_choices(comm, indexed_spec(options, options.top_k), sparse, few);
 }
 

@@ -1,4 +1,4 @@
-// The median of alternating measurements, and how certain it is.
+// The median of alternating measurements and its confidence interval.
 #pragma once
 
 #include <algorithm>
@@ -7,28 +7,29 @@
 
 namespace tp {
 
-// From 12 measurements on, the interval contains the median with at least 96 %.
+// The interval of at least 12 measurements contains the median with a probability of 96 % or more.
 struct Interval {
   double low = 0.0;
   double median = 0.0;
   double high = 0.0;
 };
 
-// `values`: at least one.
+// `values` must not be empty.
 inline Interval interval_of(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t edge = values.size() / 5;
   return {values[edge], values[values.size() / 2], values[values.size() - 1 - edge]};
 }
 
-// Measurements of two programs, and the ratios other / one of pairs.
+// Measurements of two programs, and the ratio other / one of each pair.
 struct Pairs {
   Interval one;
   Interval other;
   Interval ratio;
 };
 
-// Calls one() and other(), which return measurements, `count` times. The first of a pair alternates.
+// Calls one() and other() `count` times and collects the measurements that they return. Pairs start with
+// one() and other() alternately.
 template <class One, class Other>
 Pairs measure_pairs(std::size_t count, const One& measure_one, const Other& measure_other) {
   std::vector<double> one;

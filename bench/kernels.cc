@@ -3,9 +3,9 @@
 //
 //   OMP_NUM_THREADS=1 bench_kernels [--json] [--tokens 4,8] [bf16 int8 ...]
 //
-// "of bound" is the time relative to the longer of reading the weights from memory and of multiplying: for
-// one token, as fast as this program does while everything stays in the nearest cache; for more, at 0.7 of
-// the peak.
+// The column "of bound" is the time relative to a lower bound: the longer of the times to read the weights
+// from memory and to multiply. For one token, the rate of multiplication is this program's, with all data in
+// the nearest cache. For more tokens, the rate is 0.7 of the peak.
 
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"
@@ -34,7 +34,8 @@ namespace {
 constexpr std::size_t kInFeatures = 2048;
 constexpr std::size_t kOutFeatures = 4096;
 constexpr std::size_t kMostTokens = 512;
-// Weights of this many bytes are used in turn, so that they are read from memory like a model's.
+// Copies of the weights with this total size are used in turn, so that each product reads its weights from
+// memory, as in a model.
 constexpr std::size_t kBytesInTurn = std::size_t{128} << 20;
 
 std::vector<float> numbers(std::size_t count) {
@@ -84,18 +85,19 @@ double peak_of(WeightType type, const PeakRates& peaks) {
   return pairs && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
 }
 
-// Returns the least seconds of a product: the longer of reading the weights and of multiplying.
+// Returns a lower bound of a product's seconds: the time to read the weights or the time to multiply,
+// whichever is longer.
 double bound_seconds(double bytes, double multiplying, const PeakRates& peaks) {
   return std::max(bytes / peaks.streaming_bytes_per_second, multiplying);
 }
 
-// Seconds of multiplying many tokens: 0.7 of the peak in registers is what loads and scales leave of it.
+// Returns the seconds of multiplying many tokens. Loads and scales leave 0.7 of the peak rate in registers.
 double multiplying_seconds(double operations, double peak) {
   constexpr double kOfPeak = 0.7;
   return operations / (kOfPeak * peak);
 }
 
-// Seconds of OpenBLAS' matmul with float32 weights, for every number of tokens.
+// Returns the seconds of OpenBLAS' matmul with float32 weights, for every number of tokens.
 std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations,
                                      const std::vector<std::size_t>& token_counts) {
   const std::vector<float> other(weight.data(), weight.data() + weight.size());
@@ -114,7 +116,7 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
   return seconds;
 }
 
-// Random rows of a type that files have: elements, small scales.
+// Returns random rows of a GGUF type, with small scales.
 LocalWeight quantized_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
   using kernels::QuantizedRows;
   const kernels::QuantFormat& format = *kernels::quant_format(type);
@@ -130,15 +132,16 @@ LocalWeight quantized_weight(WeightType type, std::size_t out_features, std::siz
   const std::vector<std::uint8_t> offsets(groups, 7);
   const std::vector<std::uint16_t> halves(out_features * supers * QuantizedRows::halves_of(format), 0x1400);
   LocalWeight weight(type, out_features, in_features);
-  // Only their elements and scales are read; QuantizedRows has room for a reader.
+  // pack() only reads these arrays. QuantizedRows has non-const pointers because readers of files write to
+  // them.
   weight.pack(
       0, QuantizedRows{out_features, supers, elements.data(), scales.data(),
                        const_cast<std::uint8_t*>(offsets.data()), const_cast<std::uint16_t*>(halves.data())});
   return weight;
 }
 
-// Random elements of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, nf4
-// with one for 64 columns, and int4 with groups of 128 columns in any order.
+// Returns random elements of a type with a ScaledFormat: FP8 with one scale for 128 x 128 elements, int8 with
+// one per row, nf4 with one per 64 columns, and int4 with groups of 128 columns in any order.
 LocalWeight scaled_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
   const bool is_fp8 = type == WeightType::f8_e4m3;
   const bool is_nf4 = type == WeightType::nf4;
@@ -169,7 +172,7 @@ LocalWeight scaled_weight(WeightType type, std::size_t out_features, std::size_t
   return weight;
 }
 
-// Random elements of any type.
+// Returns random elements of any type.
 LocalWeight random_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
   if (kernels::is_scaled(type)) return scaled_weight(type, out_features, in_features);
   if (!is_convertible(type)) return quantized_weight(type, out_features, in_features);
@@ -210,7 +213,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
                       PeakRates peaks, bool json) {
   const double near =
       near_seconds_per_row(weights.front().type(), activations) * kOutFeatures / omp_get_max_threads();
-  peaks.streaming_bytes_per_second = local_streaming_rate();  // it drifts
+  peaks.streaming_bytes_per_second = local_streaming_rate();  // measured again, because the rate drifts
   const LocalWeight& first = weights.front();
   const double peak = peak_of(first.type(), peaks);
   Workspace counting = Workspace::counting();
@@ -242,7 +245,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
   }
 }
 
-// Seconds of a plain loop that reads and writes as many bytes as packing does.
+// Returns the seconds of a plain loop that reads and writes as many bytes as packing does.
 double plain_seconds(const std::vector<std::uint64_t>& from, std::size_t from_bytes, std::size_t to_bytes) {
   constexpr std::size_t kPieces = 1024;
   const std::size_t reads = from_bytes / sizeof(from[0]) / kPieces;
@@ -257,7 +260,7 @@ double plain_seconds(const std::vector<std::uint64_t>& from, std::size_t from_by
   });
 }
 
-// Packing of stored elements by one thread, against a plain loop over the same bytes.
+// Measures how fast one thread packs stored elements, relative to a plain loop over the same bytes.
 void measure_packing(WeightType type, DType stored, const std::vector<std::uint64_t>& memory, bool json) {
   LocalWeight weight(type, kOutFeatures, kInFeatures);
   const StoredRows rows{stored, reinterpret_cast<const std::byte*>(memory.data()), kOutFeatures, kInFeatures,
@@ -306,7 +309,7 @@ void run(bool json, const std::vector<std::size_t>& token_counts,
     }
     measure_products(weights, activations, token_counts, openblas, peaks, json);
   }
-  // Near 1 as float16, small in the other types.
+  // These bits are near 1 in float16, and small numbers in the other types.
   const std::vector<std::uint64_t> memory(kOutFeatures * kInFeatures / 2, 0x3c013c013c013c01);
   if (!json) fmt::print("{:<16} {:>10} {:>14}\n", "packing", "ns/element", "of plain loop");
   for (const WeightType type : kTypes) {

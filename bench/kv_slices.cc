@@ -32,7 +32,7 @@ struct Options : bench::FilledOptions {
   std::size_t heads = 8;
 };
 
-// Four layers of Gemma 2B's or DeepSeek's attention, with hardly any other weights.
+// Returns four layers with Gemma 2B's or DeepSeek's attention and only few other weights.
 CheckpointConfig config_of(const Options& options) {
   CheckpointConfig config;
   config.architecture = options.latents ? "DeepseekV3ForCausalLM" : "LlamaForCausalLM";
@@ -56,7 +56,7 @@ CheckpointConfig config_of(const Options& options) {
   return config;
 }
 
-// Seconds in which a rank could at best attend. `ranks`: those that divide the cache.
+// Returns a lower bound of a rank's seconds for attention. `ranks`: number of ranks that divide the cache.
 double bound_of(const Options& options, const kernels::KvLayout& layout, double layers, std::size_t ranks,
                 std::size_t heads) {
   const PeakRates rates = local_peak_rates();

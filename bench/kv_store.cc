@@ -46,11 +46,12 @@ struct Options {
   std::string weights = "int8";
   std::vector<std::size_t> prompts = {1000, 4000, 20000};
   std::size_t pairs = 12;
-  std::size_t runs = 8;  // files per head that are written or read together
+  std::size_t runs = 8;  // number of files per head in one measurement
   std::size_t threads = 1;
 };
 
-// Writes the file's pages to the disk and forgets them, so that the next reading is from the disk.
+// Writes the files' pages to the disk and removes them from the page cache, so that the next read comes from
+// the disk.
 void forget_pages(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const int file = entry.is_regular_file() ? ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC) : -1;
@@ -85,7 +86,7 @@ class OneRank {
     }
   }
 
-  // Seconds to write all runs to new files.
+  // Writes all runs to new files. Returns the seconds.
   double write() {
     fs::remove_all(folder_.path());
     const StoreFolder again(options_.store, "bench", "bench_kv_store");
@@ -95,7 +96,7 @@ class OneRank {
     return run_until(std::move(work), [&](const StoreReport& report) { return report.saves == saves_; });
   }
 
-  // Seconds to read them into the cache.
+  // Reads all runs into the cache. Returns the seconds.
   double read() {
     StoreTask task{next_++, {}};
     for (std::size_t run = 0; run < options_.runs; ++run) task.runs.push_back(run_of(run));
@@ -141,7 +142,7 @@ class OneRank {
   std::uint64_t saves_ = 0;
 };
 
-// Plain files of the same sizes, written from and read into one buffer.
+// Plain files of the same sizes, which are written from one buffer and read into it.
 class PlainFiles {
  public:
   PlainFiles(const fs::path& like, fs::path folder) : folder_(std::move(folder)) {
@@ -183,7 +184,7 @@ class PlainFiles {
   std::uintmax_t bytes_ = 0;
 };
 
-// Measures both in turns, and prints the speed of `one` and its ratio to `other`.
+// Measures both alternately. Prints the speed of `one` and its ratio to `other`.
 template <class One, class Other>
 void compare(const char* what, double bytes, std::size_t pairs, const One& one, const Other& other) {
   const Pairs measured = measure_pairs(pairs, one, other);

@@ -12,11 +12,11 @@
 namespace tp::bench {
 namespace {
 
-// DeepSeek-V2's and V3's latents.
+// Shape of DeepSeek-V2's and V3's latents.
 constexpr std::size_t kValueDim = 512;
 constexpr std::size_t kRestDim = 64;
 constexpr std::size_t kKeyDim = kValueDim + kRestDim;
-constexpr std::size_t kChunkTokens = 64;  // of a prompt
+constexpr std::size_t kChunkTokens = 64;  // tokens of a prompt's chunk
 constexpr float kLatentScale = 0.05F;
 
 Buffer<float> random_numbers(std::size_t count, const char* what) {
@@ -27,7 +27,7 @@ Buffer<float> random_numbers(std::size_t count, const char* what) {
   return numbers;
 }
 
-// The last tokens of a sequence with some heads, all of which read the same latents.
+// The last tokens of a sequence with several heads, which all read the same latents.
 class LatentProblem : public CachedSequences {
  public:
   LatentProblem(std::size_t tokens, std::size_t queries, std::size_t heads, KvType type)
@@ -50,7 +50,7 @@ class LatentProblem : public CachedSequences {
            {out_.data(), queries_, heads_ * kValueDim});
   }
 
-  // Against a softmax in double precision, of one head of the last token.
+  // Compares one head of the last token with a softmax in double precision.
   void verify(std::size_t head) const {
     const std::size_t row = (queries_ - 1) * heads_ + head;
     std::vector<double> scores(tokens_);
@@ -68,7 +68,8 @@ class LatentProblem : public CachedSequences {
     for (std::size_t d = 0; d < kValueDim; ++d) {
       double expected = 0.0;
       for (std::size_t t = 0; t < tokens_; ++t) expected += scores[t] / sum * value_[t * kValueDim + d];
-      // Keys, queries and weights are rounded to 8 bits at worst; over thousands of tokens errors cancel.
+      // Keys, queries and weights are rounded to 8 bits at worst. Over thousands of tokens, the errors
+      // cancel.
       const float found = out_[row * kValueDim + d];
       require<ConfigError>(std::abs(found - expected) <= 0.01,
                            "attention with a {} cache of latents, head {}, element {}: found {}, expected {}",
@@ -76,7 +77,7 @@ class LatentProblem : public CachedSequences {
     }
   }
 
-  // Multiplications and additions.
+  // Returns the number of multiplications and additions.
   double operations() const {
     const double seen = static_cast<double>(queries_) *
                         (static_cast<double>(tokens_ - queries_) + static_cast<double>(queries_ + 1) / 2);
@@ -93,7 +94,7 @@ class LatentProblem : public CachedSequences {
   Buffer<float> out_;
 };
 
-// Rows of int8 become pairs of bf16, too.
+// Int8 rows are also converted to pairs of bf16.
 double peak_of(KvType type, const PeakRates& peaks) {
   return type == KvType::f32 ? peaks.f32_per_second : std::max(peaks.bf16_per_second, peaks.f32_per_second);
 }

@@ -27,16 +27,16 @@ const kOptions = {
   texts: {argument: "N", default: "16", help: "texts that are decoded at once"},
   pairs: {argument: "N", default: "12", help: "runs of each program; at least 5 for an interval"},
 };
-const kShortPrompt = 32;  // tokens, before texts that are decoded at once
+const kShortPrompt = 32;  // tokens before each of several texts that are decoded together
 const kVerifiedTokens = 128;
-// Both programs round activations to the type of the weights, but in different groups; caches are bf16 and f16.
+// Both programs round activations to the type of the weights, but in different groups. Caches are bf16 and f16.
 const kLargestDifference = 0.1;
 
 // Ends the benchmark unless both programs compute the same logits. Returns their relative difference.
 function verify(ours, peer, model, folder) {
   const expected = peer.logits(model, stories(), kVerifiedTokens, folder);
   const difference = relativeDifference(expected, ours.logits(model, expected.ids, folder));
-  if (!(difference <= kLargestDifference)) {  // it may be NaN
+  if (!(difference <= kLargestDifference)) {  // the difference may be NaN
     fail(`${basename(model)}: expected the same logits of both programs, found a relative difference of ` +
          `${difference.toFixed(3)}; do not compare their speed`);
   }
@@ -50,7 +50,7 @@ function columnsOf({prompt, texts, generate}) {
           {column: `${texts} texts`, phase: "decode", work: many}];
 }
 
-// One result per column, {column, ours, peer, ratio, least, most}.
+// Returns one result per column: {column, ours, peer, ratio, least, most}.
 function measure(ours, peer, model, options) {
   const columns = columnsOf(options);
   const works = [...new Set(columns.map(({work}) => work))];
@@ -64,7 +64,7 @@ function measure(ours, peer, model, options) {
   });
 }
 
-// Writes a GGUF file. `tp-infer quantize` doesn't write all types; files of the others have random layers.
+// Writes a GGUF file. For types that `tp-infer quantize` doesn't write, the layers are random.
 function writeModel(ours, checkpoint, weights, model) {
   if (!kRandomTypes.includes(weights)) return ours.quantize(checkpoint, weights, model);
   const other = `${model}.q8_0.gguf`;
@@ -77,7 +77,7 @@ function resultsOfType(weights, {ours, peer, checkpoint, folder, options}) {
   const model = join(folder, `${weights}.gguf`);
   writeModel(ours, checkpoint, weights, model);
   const logits_difference = verify(ours, peer, model, folder);
-  run(["sync"]);  // so that no run waits for the disk
+  run(["sync"]);  // otherwise a run might wait for the disk
   const results = measure(ours, peer, model, options);
   rmSync(model);
   console.error(results.map((result) => `${result.column} ${cellText(result)}`).join(", "));

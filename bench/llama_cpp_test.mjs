@@ -29,11 +29,11 @@ function write(name, text, mode = 0o644) {
   return path;
 }
 
-// A build folder whose tp-infer notes each run in the file `runs`.
+// A build folder with a tp-infer that notes each run in the file `runs`.
 const kRuns = join(kFolder, "runs");
 write("build/bin/tp-infer", `#!/bin/sh\n[ "$1" != bench ] || echo ours >> ${kRuns}\nexec ${kProgram} "$@"\n`, 0o755);
 
-// A peer: its programs do the work with tp-infer, and its speed is 10 and 5 tokens/s.
+// A fake peer: its programs use tp-infer, and it reports speeds of 10 and 5 tokens/s.
 cpSync(join(kBench, "llama_cpp/fake_peer"), join(kFolder, "peer"), {recursive: true});
 
 const kShape = write("shape.json", JSON.stringify({
@@ -56,11 +56,11 @@ test("medians and intervals", () => {
   assert.equal(median([3, 1, 2]), 2);
   assert.equal(median([4, 1, 3, 2]), 2.5);
   const upTo = (n) => Array.from({length: n}, (_, i) => n - i);
-  assert.equal(interval90(upTo(4)), null);         // the range of 4 values has the median with 0.875
-  assert.deepEqual(interval90(upTo(5)), [1, 5]);   // 0.9375
-  assert.deepEqual(interval90(upTo(7)), [1, 7]);   // 0.984; [2, 6] has 0.875
-  assert.deepEqual(interval90(upTo(8)), [2, 7]);   // 0.930
-  assert.deepEqual(interval90(upTo(12)), [3, 10]); // 0.961; [4, 9] has 0.854
+  assert.equal(interval90(upTo(4)), null);         // probability of the whole range: 0.875
+  assert.deepEqual(interval90(upTo(5)), [1, 5]);   // probability 0.9375
+  assert.deepEqual(interval90(upTo(7)), [1, 7]);   // probability 0.984; [2, 6] has 0.875
+  assert.deepEqual(interval90(upTo(8)), [2, 7]);   // probability 0.930
+  assert.deepEqual(interval90(upTo(12)), [3, 10]); // probability 0.961; [4, 9] has 0.854
   const pairs = [[2, 1], [6, 2], [5, 5], [4, 1], [9, 3]].map(([ours, peer]) => ({ours, peer}));
   assert.deepEqual(summary(pairs), {ours: 5, peer: 2, ratio: 3, least: 1, most: 4});
 });
@@ -69,7 +69,7 @@ test("the difference of logits", () => {
   const peer = {first: 1, rows: [{least: Math.log(0.1), values: Float64Array.from([0.1, 0.2, 0.7], Math.log)}]};
   const row = (...probabilities) => Float64Array.from(probabilities, (p) => 5 + Math.log(p));
   assert.ok(relativeDifference(peer, [row(1, 1, 1), row(0.1, 0.2, 0.7)]) < 1e-12);
-  assert.ok(relativeDifference(peer, [row(1, 1, 1), row(0.01, 0.2, 0.79)]) < 0.1);  // below `least`
+  assert.ok(relativeDifference(peer, [row(1, 1, 1), row(0.01, 0.2, 0.79)]) < 0.1);  // one probability is below `least`
   assert.ok(relativeDifference(peer, [row(1, 1, 1), row(0.7, 0.1, 0.2)]) > 1);
 });
 

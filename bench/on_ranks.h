@@ -1,4 +1,4 @@
-// The end of a benchmark's main function, if mpirun starts it.
+// Runs the work of a benchmark's main function on all ranks that mpirun started.
 #pragma once
 
 #include "parallel/exchange/mpi_session.h"
@@ -12,7 +12,8 @@
 
 namespace tp::bench {
 
-// Calls work(communicator of all ranks). An exception ends all ranks with one message. `name`: the program.
+// Calls work() with the communicator of all ranks. An exception ends all ranks with one message. `name`: the
+// program's name.
 template <class Work>
 int run_on_ranks(const char* name, const Work& work) {
   try {

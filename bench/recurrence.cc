@@ -50,7 +50,7 @@ constexpr Kind kKinds[] = {
     {"Mamba-2 (Granite 4 H Small)", {1, 128, 128, 64, false}, false},
 };
 
-// Random numbers in pages of the size that layers' inputs have.
+// Random numbers in a buffer with the page size of layers' inputs.
 class Input {
  public:
   Input(reference::Random& random, std::size_t tokens, std::size_t columns)
@@ -65,7 +65,7 @@ class Input {
   std::size_t columns_;
 };
 
-// A sequence in one layer, the tokens of which are random numbers.
+// A sequence of random tokens in one layer.
 class Layer {
  public:
   Layer(const Kind& kind, std::size_t tokens)
@@ -86,12 +86,12 @@ class Layer {
       key_of_head_.push_back(head * shape_.key_heads / shape_.value_heads);
     for_all(decay_, [](float x) { return 0.98F + 0.02F * x * x; });
     for_all(strength_, [](float x) { return 0.5F + 0.25F * x; });
-    // As short as they are in models.
+    // Scales keys to the length that they have in models.
     const float length = std::sqrt(static_cast<float>(shape_.key_dim));
     for_all(key_, [&](float x) { return x / length; });
   }
 
-  // Computes `count` tokens from this position on, with the inputs of the first rows.
+  // Computes `count` tokens from `position` on, with the first rows of the inputs.
   void run(std::size_t position, std::size_t count) {
     const std::vector<RecurrentRun> runs = {{.tokens = count, .position = position, .state = state_.data()}};
     kernels::delta_rule({.query = query_.view(),
@@ -108,7 +108,7 @@ class Layer {
                         runs);
   }
 
-  // The last head's outputs, after a prompt, against the recurrence in double precision.
+  // After a prompt, compares the last head's outputs with the recurrence in double precision.
   void verify() const {
     constexpr double kTolerance = 1e-4;
     const std::size_t head = shape_.value_heads - 1;
@@ -124,8 +124,8 @@ class Layer {
     }
   }
 
-  // Multiply-adds of a token: the matrix by a query (and a key), the products of keys, additions by weights,
-  // and a share of the next anchor.
+  // Returns the multiply-adds per token: the matrix times a query (and a key), products of keys, weighted
+  // additions, and a share of the next anchor.
   double operations() const {
     const double rows = kind_.corrects ? 2.0 : 1.0;
     const double since = (kernels::kAnchorTokens + 1) / 2.0;
@@ -192,7 +192,8 @@ void report(const Options& options, const Kind& kind) {
   const auto tokens = static_cast<double>(options.tokens);
   const Interval prompt = seconds_of(options, [&] { layer.run(0, options.tokens); });
   const double products = tokens * 2.0 * layer.operations() / peaks.f32_per_second;
-  // All places between two anchors, so that a share of an anchor is included.
+  // The measurement covers all positions between two anchors, so it includes one share of an anchor per
+  // token.
   const Interval decoding = seconds_of(options, [&] {
     for (std::size_t i = 0; i < kernels::kAnchorTokens; ++i) layer.run(kernels::kAnchorTokens + i, 1);
   });

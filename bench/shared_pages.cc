@@ -57,7 +57,7 @@ std::unique_ptr<HostRegion> filled_region(Communicator& comm, std::size_t bytes,
   return region;
 }
 
-// Reads the memory of another process in pieces that stay in the cache of the core.
+// Copies the memory of another process in pieces that fit into the core's cache, and sums them.
 class Copies {
  public:
   explicit Copies(pid_t process) : process_(process), piece_(kPiece / sizeof(std::uint64_t)) {}
@@ -89,7 +89,7 @@ struct Way {
   std::vector<double> seconds{};
 };
 
-// The last rank reads what the first rank has written.
+// The last rank reads the memory that the first rank has written.
 void measure(Communicator& comm, const Options& options) {
   const std::size_t bytes = options.megabytes << 20;
   const auto small = filled_region(comm, bytes, false);

@@ -50,7 +50,7 @@ void verify(const Tokenizer& tokenizer, const std::string& text) {
                  text.size(), back.size());
 }
 
-// The median over the repeats.
+// Returns the median over the repeats.
 template <class Work>
 double megabytes_per_second(const Flags& flags, std::size_t bytes, const Work& work) {
   std::vector<double> seconds;

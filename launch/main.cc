@@ -76,9 +76,9 @@ void say_what_to_try_next() {
       "  tp-infer --help                                             everything else\n");
 }
 
-// Before MPI starts every rank meets the same error, and the first of them says it. The others give it time:
-// mpirun ends the job when one has failed. A rank that still runs after that was the only one with the error;
-// srun lets all of them end by themselves.
+// Prints an error that occurred before MPI starts. All ranks meet the same error, and the first rank reports
+// it. The others wait, because mpirun ends the job after one failure. A rank that still runs after the wait
+// is the only one with the error. srun lets all ranks end by themselves.
 void say_once(const std::string& message) {
   const tp::LaunchedRank launched = tp::launched_rank();
   if (launched.rank == 0) {
@@ -89,7 +89,7 @@ void say_once(const std::string& message) {
   }
 }
 
-// What `--help` and `--version` end with.
+// Prints the text of `--help` or `--version`.
 void print_help(const CLI::App& app, const CLI::ParseError& wish) {
   const char* const name = wish.get_name() == "CallForVersion" ? "--version" : "--help";
   tp::run_on_first_rank({name, {}}, [&] {
@@ -101,13 +101,13 @@ void print_help(const CLI::App& app, const CLI::ParseError& wish) {
   });
 }
 
-// A second line names the optional libraries that the build did not find.
+// The second line names optional libraries that the build did not find.
 std::string version_with_lacks() {
   const std::string_view lacks = TP_LACKS;
   return lacks.empty() ? tp::version_text() : fmt::format("{}\nbuilt without {}", tp::version_text(), lacks);
 }
 
-// How parsing ended: with a request for help or wrong usage. Returns the exit status.
+// Handles the end of parsing: a request for help, or wrong usage. Returns the exit status.
 int report_usage(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& arguments) {
   const bool unknown_command = app.get_subcommands().empty() && !app.remaining().empty();
@@ -126,7 +126,7 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", version_with_lacks());
   app.require_subcommand(0, 1);
-  // An option given again replaces what was given before; those that may be given several times keep all.
+  // A repeated option replaces the earlier value. Options that allow several values keep all of them.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   int status = 0;
   for (const auto add_subcommand : kSubcommands) add_subcommand(app, status);
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say_once(kOutOfMemory);
     return 1;
-  } catch (const std::length_error&) {  // of a container, which no memory has room for
+  } catch (const std::length_error&) {  // a container that exceeds any memory
     say_once(kOutOfMemory);
     return 1;
   } catch (const std::exception& error) {

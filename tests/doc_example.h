@@ -1,4 +1,4 @@
-// The examples of the guides, which tests run as a reader would.
+// The guides' examples, which tests run like a reader would.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,9 @@
 
 namespace tp::test {
 
-// The text of the n-th fenced block (from 1) of a guide ("model/README.md") under a heading ("## Encoders"),
-// up to the next heading of this level or a higher one. Throws std::runtime_error if there is none.
+// Returns the text of the n-th fenced block (from 1) of a guide ("model/README.md") under a heading ("##
+// Encoders"), up to the next heading of the same or a higher level. Throws std::runtime_error if there is
+// none.
 inline std::string doc_example(const std::string& guide, const std::string& heading, int n = 1) {
   std::ifstream file(std::filesystem::path(TP_TEST_DATA) / "../.." / guide);
   const std::size_t level = heading.find(' ');
@@ -34,7 +35,7 @@ inline std::string doc_example(const std::string& guide, const std::string& head
   throw std::runtime_error(guide + " has no such example under \"" + heading + "\"");
 }
 
-// Its lines without the comments after them.
+// Returns the block's lines without trailing comments.
 inline std::vector<std::string> doc_example_lines(const std::string& guide, const std::string& heading,
                                                   int n = 1) {
   std::istringstream block(doc_example(guide, heading, n));

@@ -5,7 +5,7 @@
 
 namespace tp::test {
 
-// A variable of the environment, of this process and of those that it starts, until the end of the scope.
+// Sets an environment variable for this process and its children until the end of the scope.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(const char* name, const std::string& value) : name_(name) {

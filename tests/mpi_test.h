@@ -5,7 +5,7 @@
 
 namespace tp::test {
 
-// All ranks of the test, with fresh counts: one communicator for all tests of a program.
+// Returns all ranks of the test, with fresh counts. All tests of a program share this communicator.
 Communicator& world();
 
 }  // namespace tp::test

@@ -1,6 +1,6 @@
 // main() of a GoogleTest program that mpirun starts on several ranks. Every rank runs the same tests in the
-// same order. Rank 0 prints as usual; other ranks print what failed, with their number. The exit status is 1
-// if a test failed on any rank.
+// same order. Rank 0 prints as usual. Other ranks print failures with their number. The exit status is 1 if a
+// test failed on any rank.
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/mpi_call.h"
 #include "parallel/exchange/mpi_session.h"
@@ -34,7 +34,7 @@ namespace {
 using testing::TestInfo;
 using testing::TestPartResult;
 
-// What ranks > 0 print.
+// The printer of ranks > 0.
 class FailuresOnly : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(const tp::Communicator& comm) : comm_(comm) {}
@@ -56,8 +56,8 @@ class FailuresOnly : public testing::EmptyTestEventListener {
   std::string name_ = "?";
 };
 
-// Ranks meet after every test. A test that failed here may have left the others inside a collective, where
-// they would wait for ever: then this rank, which has said what failed, ends the job.
+// Ranks meet after every test. A failed test may have left other ranks inside a collective, where they would
+// wait forever. In this case, this rank ends the job after it has reported the failure.
 class MeetAfterTest : public testing::EmptyTestEventListener {
  public:
   explicit MeetAfterTest(const tp::Communicator& comm) : comm_(comm) {}
@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   tp::Communicator comm(MPI_COMM_WORLD);
   tp::test::the_world = &comm;
-  // The tests' own communicator: a test that leaves messages behind must not keep the ranks from meeting.
+  // A separate communicator, because messages that a test leaves must not keep the ranks from meeting.
   tp::Communicator meeting(MPI_COMM_WORLD);
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
   if (!comm.is_root()) {

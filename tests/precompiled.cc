@@ -1,1 +1,1 @@
-// Has the headers of tp_test_headers compiled: a target must have a source.
+// Compiles the headers of tp_test_headers, because a target must have a source.

@@ -24,7 +24,7 @@ const kOptions = {
   types: {argument: "TYPES", default: "bf16,q8_0,q4_0,q4_k_m", help: "weight types of `tp-infer quantize` beside F32"},
 };
 const kMostRelative = 1e-4;  // difference of the F32 files' perplexities
-// Of the F32 files' predictions. A value that lies between two steps may be rounded to either of them.
+// Steps of the F32 files' predictions. A value between two steps may be rounded to either of them.
 const kMostSteps = 1.5;
 
 const relative = (a, b) => Math.abs(a - b) / b;

@@ -28,14 +28,14 @@ const kOptions = {
   "at-once": {argument: "N", default: "16", help: "requests that a client has sent and that are not answered"},
   pairs: {argument: "N", default: "12", help: "runs of each program; at least 5 for an interval"},
 };
-const kVerified = 4;  // requests
-// Answers have six digits, and requests at once are computed in other batches than one text alone.
+const kVerified = 4;  // number of verified requests
+// The server prints six digits, and concurrent requests run in different batches than a single text.
 const kMostDifference = 2e-3;
 // Both programs round activations to the type of the weights, but in different groups.
 const kMostDifferenceOfPeer = 0.2;
-const kFirstOrdinaryToken = 300;  // beyond control tokens and bytes
+const kFirstOrdinaryToken = 300;  // smaller ids are control tokens and bytes
 
-// Token ids, the same at every run.
+// Returns prompts of token ids that are the same at every run.
 function prompts({requests, tokens, prefix}, vocab) {
   let state = 1;
   const next = () => {
@@ -72,8 +72,8 @@ async function secondsFor(all, atOnce, ask) {
   return (performance.now() - begin) / 1000;
 }
 
-// How to start each server, and what it is asked. `ask` returns the log-probability of each token but the first, and of
-// one more; or of the last one alone.
+// Returns each server's command and a function to ask it. `ask` returns the log-probabilities of all tokens after the
+// first and of one more token, or only of that last token.
 function serversOf({ours, peer, model, port, options}) {
   const url = `http://127.0.0.1:${port}`;
   const begin = ["--port", String(port)];
@@ -97,7 +97,7 @@ function serversOf({ours, peer, model, port, options}) {
   };
 }
 
-// Calls use() while the server runs. Returns what it returns.
+// Calls use() while the server runs, and returns its result.
 async function whileServing({command}, {url, log}, use) {
   const server = startServer(command, log);
   await server.ready(`${url}/health`);
@@ -106,7 +106,7 @@ async function whileServing({command}, {url, log}, use) {
   return result;
 }
 
-// Ends the benchmark unless the answers are those of `tp-infer logits`.
+// Ends the benchmark unless the answers equal those of `tp-infer logits`.
 async function verify(servers, place, {ours, model, folder, all}) {
   const some = all.slice(0, kVerified);
   const answers = {};
@@ -130,7 +130,8 @@ async function verify(servers, place, {ours, model, folder, all}) {
   });
 }
 
-// Requests/s of both servers in turns. Each run starts the server again, so that no run finds another one's cache.
+// Returns the requests/s of both servers, measured alternately. Each run restarts the server, so that its cache is
+// empty.
 async function measure(servers, place, {options, all}) {
   const pairs = [];
   for (let i = 0; i < options.pairs; ++i) {

@@ -1,4 +1,4 @@
-// Builds the peer's programs from its sources: those of --source, or the sources that npm's node-llama-cpp carries.
+// Builds the peer's programs from its sources, which are given by --source or come from npm's node-llama-cpp.
 import {createHash} from "node:crypto";
 import {existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync} from "node:fs";
 import {basename, join, resolve} from "node:path";
@@ -10,8 +10,8 @@ const kPackage = "node-llama-cpp@3";
 const kOptions = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
                   "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_BUILD_TESTS=OFF"];
 
-// The package is one archive; its sources are a git bundle of one commit, without history. They stay in `folder`,
-// so later runs need no network. Returns {source, version}.
+// Unpacks the package's sources, which are a git bundle with one commit and without history. They stay in `folder`, so
+// later runs need no network. Returns {source, version}.
 function sourcesOfPackage(folder) {
   const source = join(folder, "llama.cpp");
   const archive = join(folder, "package");
@@ -30,7 +30,7 @@ function sourcesOfPackage(folder) {
   return {source, version};
 }
 
-// A folder without .git may lie in another repository, whose commit would be wrong.
+// A folder without .git may be inside a different repository, whose commit would be wrong.
 function versionOf(source) {
   if (!existsSync(join(source, ".git"))) return "unknown version";
   return run(["git", "-C", source, "describe", "--tags", "--always", "--dirty"], "install git").trim();
@@ -45,7 +45,8 @@ function givenSources(folder) {
   return {source, version: versionOf(source)};
 }
 
-// Returns {name, version, programs}, with the paths of `wanted` by name. `folder` is for everything that is built.
+// Returns {name, version, programs}; `programs` contains the paths of `wanted` by name. `folder`: place of all build
+// files.
 export function buildPeer({source: given, folder, jobs}, wanted) {
   const {source, version} = given ? givenSources(given) : sourcesOfPackage(folder);
   const name = basename(source);

@@ -1,13 +1,14 @@
-// A checkpoint of random weights, in the shape of a config.json of the Llama family, with the demo model's tokenizer.
+// Writes a checkpoint with random weights, in the shape of a config.json of the Llama family, with the demo model's
+// tokenizer.
 import {closeSync, copyFileSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync} from "node:fs";
 import {join} from "node:path";
 
 import {fail} from "./process.mjs";
 
-// Weights repeat after this many. It is a prime, so that rows and tensors differ.
+// Weights repeat after this many elements. The number is a prime, so that rows and tensors differ.
 const kPeriod = 1000003;
 
-// The names and shapes of all tensors, [rows, columns] or [size].
+// Returns the names and shapes of all tensors: [rows, columns] or [size].
 function tensorsOf(config) {
   const {hidden_size: hidden, intermediate_size: intermediate, num_attention_heads: heads,
          vocab_size: vocab, num_key_value_heads: kvHeads} = config;
@@ -32,12 +33,12 @@ function tensorsOf(config) {
 
 const product = (shape) => shape.reduce((a, b) => a * b, 1);
 
-// The upper half of a float32's bits.
+// Returns the upper half of a float32's bits.
 function bf16(value) {
   return new Uint32Array(new Float32Array([value]).buffer)[0] >>> 16;
 }
 
-// Numbers from -1 to 1, the same at every run (xorshift32).
+// Returns numbers from -1 to 1, which are the same at every run (xorshift32).
 function randomNumbers() {
   let state = 2463534242;
   return Float32Array.from({length: kPeriod}, () => {
@@ -100,7 +101,7 @@ function writeSafetensors(path, tensors) {
   closeSync(file);
 }
 
-// `shape` is a config.json, `tokenizer` a folder with a tokenizer, `folder` the checkpoint that is made.
+// `shape`: a config.json. `tokenizer`: a folder with a tokenizer. `folder`: place of the new checkpoint.
 export function writeSyntheticCheckpoint({shape, tokenizer, folder}) {
   const config = JSON.parse(readFileSync(shape, "utf8"));
   if (config.architectures?.[0] !== "LlamaForCausalLM") {

@@ -1,10 +1,10 @@
-// Compares the logits that two programs compute with one file of weights.
+// Compares the logits of two programs for the same file of weights.
 import {readFileSync} from "node:fs";
 
-// The file that `llama-perplexity --kl-divergence-base` writes of a text's chunks: their token ids, and for the second
-// half of each chunk's positions the logarithms of all tokens' probabilities, rounded to 65536 steps. Returns {ids,
-// first, rows}: the first row of each chunk has the logarithms after position `first`, in steps of `step`, none below
-// its `least`, [vocab_size].
+// Reads a file that `llama-perplexity --kl-divergence-base` writes for chunks of a text. It contains the chunks' token
+// ids. For the second half of each chunk's positions, it also contains the log-probabilities of all tokens, rounded to
+// 65536 steps. Returns {ids, first, rows}. Each chunk's first row belongs to position `first`. A row contains
+// [vocab_size] values in steps of `step`, none below `least`.
 export function readPeerLogits(path) {
   const bytes = readFileSync(path);
   if (bytes.toString("latin1", 0, 8) !== "_logits_") throw new Error(`${path}: expected logits of llama-perplexity`);
@@ -21,7 +21,7 @@ export function readPeerLogits(path) {
   return {ids, first, rows};
 }
 
-// The rows of a .npy file of float32 [rows, columns].
+// Returns the rows of a .npy file with float32 elements [rows, columns].
 export function readNpyRows(path) {
   const bytes = readFileSync(path);
   const isFirstVersion = bytes[6] === 1;
@@ -31,15 +31,15 @@ export function readNpyRows(path) {
       Float64Array.from({length: columns}, (_, j) => bytes.readFloatLE(begin + 4 * (i * columns + j))));
 }
 
-// The logarithms of the probabilities, of a row of logits.
+// Returns the log-probabilities for a row of logits.
 export function logProbabilities(logits) {
   const most = logits.reduce((a, b) => Math.max(a, b));
   const sum = logits.reduce((total, logit) => total + Math.exp(logit - most), 0);
   return logits.map((logit) => logit - most - Math.log(sum));
 }
 
-// The root mean square of the differences between the logarithms of both programs' probabilities, relative to
-// their standard deviation within a row. 0 means equal; unrelated logits have about 1.4.
+// Returns the root mean square of the differences between both programs' log-probabilities, relative to the standard
+// deviation within a row. 0 means equal. Unrelated logits give about 1.4.
 export function relativeDifference(peer, ours) {
   let differences = 0;
   let deviations = 0;
@@ -54,7 +54,7 @@ export function relativeDifference(peer, ours) {
   return Math.sqrt(differences / deviations);
 }
 
-// The largest difference between two such files' rows, in steps of the larger step.
+// Returns the largest difference between the rows of two such files, in steps of the row with larger steps.
 export function largestDifferenceInSteps(one, other) {
   const ofRow = (a, b) => {
     const step = Math.max(a.step, b.step);

@@ -1,4 +1,4 @@
-// The options of benchmarks beside llama.cpp.
+// The options of benchmarks that compare with llama.cpp.
 import {availableParallelism} from "node:os";
 import {dirname, join, resolve} from "node:path";
 import {fileURLToPath} from "node:url";
@@ -9,7 +9,7 @@ import {fail} from "./process.mjs";
 export const kRoot = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
 const kCores = String(availableParallelism());
-// Of each benchmark. An argument N is a positive integer.
+// Options of all benchmarks. An argument N is a positive integer.
 const kCommonOptions = {
   source: {argument: "DIR", help: "sources of llama.cpp or of a fork (default: those in npm's node-llama-cpp)"},
   "peer-options": {argument: "TEXT", default: "", help: "more options of the peer's programs: --peer-options=-rtr"},
@@ -44,8 +44,8 @@ function number(name, text) {
   return Number(text);
 }
 
-// The options by name: those in `own`, {name: {argument, default, help}}, and those of each benchmark. Ends the program
-// after --help, and with a message after a wrong option.
+// Returns the options by name: `own`, {name: {argument, default, help}}, and the common options of all benchmarks. Ends
+// the program after --help and, with a message, after a wrong option.
 export function readOptions(script, own) {
   const table = {...own, ...kCommonOptions};
   const values = parsed(table);

@@ -1,11 +1,11 @@
-// Runs the programs of a benchmark. A program that cannot run, or fails, ends the benchmark with one message.
+// Runs the programs of a benchmark. If a program cannot run or fails, the benchmark ends with one message.
 import {spawn, spawnSync} from "node:child_process";
 import {closeSync, openSync, readFileSync} from "node:fs";
 import {basename} from "node:path";
 
-const kShownLines = 15;  // of what a failed program printed
+const kShownLines = 15;  // lines of a failed program's output
 
-// Open MPI refuses to start ranks as root without these.
+// Without these variables, Open MPI refuses to start ranks as root.
 const kEnvironment = process.getuid() === 0 ?
     {OMPI_ALLOW_RUN_AS_ROOT: "1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: "1"} : {};
 
@@ -14,7 +14,7 @@ export function fail(message) {
   process.exit(1);
 }
 
-// `advice` says how to get a program that is missing.
+// `advice`: how to install the program if it is missing.
 function start([program, ...words], advice, stdio) {
   const done = spawnSync(program, words,
                          {encoding: "utf8", env: {...process.env, ...kEnvironment}, maxBuffer: 1 << 28, stdio});
@@ -31,14 +31,14 @@ function requireSuccess(done, command, output) {
   fail(`${command.join(" ")}: expected status 0, found ${done.status ?? done.signal}; its last lines are:\n${lines}`);
 }
 
-// Standard output, and after it standard error.
+// Returns the standard output followed by the standard error.
 export function run(command, advice) {
   const done = start(command, advice, ["ignore", "pipe", "pipe"]);
   requireSuccess(done, command, () => done.stdout + done.stderr);
   return done.stdout + done.stderr;
 }
 
-// Writes what the commands print to the file `log`.
+// Writes the commands' output to the file `log`.
 export function runLogged(commands, log, advice) {
   const file = openSync(log, "w");
   for (const command of commands) {
@@ -48,7 +48,8 @@ export function runLogged(commands, log, advice) {
   closeSync(file);
 }
 
-// Starts a server, which must end with `stop` and writes its messages to the file `log`. Returns {stop}.
+// Starts a server and writes its messages to the file `log`. Returns {ready, stop}; the caller must end the server with
+// `stop`.
 export function startServer([program, ...words], log) {
   const file = openSync(log, "w");
   const server = spawn(program, words, {env: {...process.env, ...kEnvironment}, stdio: ["ignore", file, file]});
@@ -58,7 +59,7 @@ export function startServer([program, ...words], log) {
     server.on("exit", resolve);
   });
   return {
-    // Resolves when `url` answers with status 200.
+    // Resolves as soon as `url` answers with status 200.
     ready: async (url) => {
       while (server.exitCode === null && server.signalCode === null) {
         const answer = await fetch(url).catch(() => null);

@@ -1,4 +1,4 @@
-// The two programs that are compared: each one computes logits of a text and measures tokens/s.
+// The two compared programs. Each one computes the logits of a text and measures tokens/s.
 import {readFileSync, writeFileSync} from "node:fs";
 import {join} from "node:path";
 
@@ -10,16 +10,16 @@ const kAttempts = 10;
 // Without --no-repack, llama.cpp of 2026-09 crashes in its AMX kernels with the small matrices of the demo model.
 const kExactOptions = ["-ctk", "f32", "-ctv", "f32", "-fa", "off", "--no-repack"];
 
-// The object that a program printed on a line, before its notices.
+// Returns the object that a program printed on one line, before its notices.
 const jsonIn = (output) => JSON.parse(output.split("\n").find((line) => line.startsWith("{")));
 
-// The number that follows `label`.
+// Returns the number after `label`.
 function numberAfter(label, output) {
   const text = output.slice(output.indexOf(label) + label.length);
   return Number(/-?[0-9.]+/.exec(text)?.[0]);
 }
 
-// The cells of a table in Markdown, by row.
+// Returns the cells of a Markdown table, by row.
 function tableCells(text) {
   const lines = text.split("\n").filter((line) => line.startsWith("|"));
   return lines.map((line) => line.split("|").map((cell) => cell.trim()));
@@ -30,10 +30,10 @@ export class Ours {
   constructor({build, ranks, threads}) {
     this.program = join(build, "bin/tp-infer");
     this.ranks = ranks;
-    this.threads = threads / ranks;  // of each rank
+    this.threads = threads / ranks;  // threads of each rank
   }
 
-  // Followed by a subcommand.
+  // The command, without a subcommand.
   get command() {
     return ["mpirun", "-np", String(this.ranks), this.program];
   }
@@ -48,7 +48,7 @@ export class Ours {
         "build tp-infer (launch/quickstart), or give its build folder as --build");
   }
 
-  // The logits after each token, [tokens, vocab_size].
+  // Returns the logits after each token, [tokens, vocab_size].
   logits(model, ids, folder) {
     const [input, output] = [join(folder, "ids.json"), join(folder, "logits.npy")];
     writeFileSync(input, JSON.stringify(ids));
@@ -56,13 +56,14 @@ export class Ours {
     return readNpyRows(output);
   }
 
-  // Of the text's chunks of `context` tokens, as llama-perplexity scores them: {perplexity}. Writes the file `base`.
+  // Returns the perplexity of the text's chunks of `context` tokens, scored like llama-perplexity does: {perplexity}.
+  // Writes the file `base`.
   perplexity(model, {file, context, base}) {
     return jsonIn(this.run(["perplexity", "--model", model, "--kv-type", "f32", "--file", file, "--context",
                                 String(context), "--kl-base", base, "--json"]));
   }
 
-  // The same beside the file `base`: {perplexity, mean_kld, maximum_kld, same_top}.
+  // Compares the model with the file `base`: {perplexity, mean_kld, maximum_kld, same_top}.
   divergence(model, base) {
     const {perplexity, divergence} =
         jsonIn(this.run(["perplexity", "--model", model, "--kv-type", "f32", "--kl-base", base, "--json"]));
@@ -70,7 +71,7 @@ export class Ours {
             same_top: divergence.same_top.value};
   }
 
-  // Tokens/s of `batch` texts with `prompt` tokens each: {prefill, decode}.
+  // Returns the tokens/s of `batch` texts with `prompt` tokens each: {prefill, decode}.
   rates(model, {batch, prompt, generate}) {
     const output = this.run(["bench", "--model", model, "--prompt", String(prompt), "--generate", String(generate),
                              "--batch", String(batch), "--json"]);
@@ -84,7 +85,7 @@ export class Ours {
   }
 }
 
-// The programs of llama.cpp or of a fork, as buildPeer made them.
+// The programs of llama.cpp or a fork, built by buildPeer.
 export class Peer {
   constructor({name, version, programs}, {threads, "peer-options": more}) {
     Object.assign(this, {name, version, programs, threads});
@@ -95,7 +96,7 @@ export class Peer {
     return run([this.programs[program], ...words, "-t", String(this.threads), ...this.more]);
   }
 
-  // What the program computes for the first tokens of a text: see readPeerLogits.
+  // Returns the peer's logits for the first tokens of a text: see readPeerLogits.
   logits(model, text, tokens, folder) {
     const [input, output] = [join(folder, "text.txt"), join(folder, "peer.logits")];
     writeFileSync(input, text);
@@ -104,7 +105,7 @@ export class Peer {
     return readPeerLogits(output);
   }
 
-  // llama.cpp doesn't flush its log when a program ends, so its last lines may be missing. Then the program runs again.
+  // llama.cpp doesn't flush its log when a program ends. If the last lines are missing, the program runs again.
   runUntil(has, program, words) {
     for (let attempt = 1;; ++attempt) {
       const output = this.run(program, words);
@@ -113,7 +114,7 @@ export class Peer {
     }
   }
 
-  // The numbers behind the labels, {name: label}.
+  // Returns the numbers after the labels, {name: label}.
   numbers(labels, words) {
     const has = (output) => Object.values(labels).every((label) => output.includes(label));
     const output = this.runUntil(has, "llama-perplexity", words);

@@ -1,11 +1,11 @@
-// GGUF files of the types that `tp-infer quantize` doesn't write: random blocks in place of a file's layers.
+// Writes GGUF files of types that `tp-infer quantize` doesn't write: the matrices of the layers are random blocks.
 import {closeSync, openSync, readFileSync, writeSync} from "node:fs";
 
 import {fail} from "./process.mjs";
 
-// Blocks have 256 weights. All bits of a block are valid, except that its scale (f16, at `scale`) must be finite, and that
-// pairs of bits are at most 2 if there are `pairs`. `size` is that of typical weights whose scale is 1. The format's id is
-// ggml's.
+// Blocks have 256 weights. All bits of a block are valid, with two exceptions: its scale (f16, at `scale`) must be
+// finite, and with `pairs`, pairs of bits are at most 2. `size`: size of typical weights if the scale is 1. `id`:
+// ggml's id of the format.
 const kTypes = {
   iq2_xxs: {id: 16, bytes: 66, scale: 0, size: 50},
   iq2_xs: {id: 17, bytes: 74, scale: 0, size: 50},
@@ -17,11 +17,11 @@ const kTypes = {
   tq2_0: {id: 35, bytes: 66, scale: 64, size: 0.8, pairs: true},
 };
 const kWeights = 256;
-const kBlocks = 4093;  // blocks repeat after this many, a prime
+const kBlocks = 4093;  // number of different blocks, a prime
 
 export const kRandomTypes = Object.keys(kTypes);
 
-// ggml's sizes of a value's types; text (8) and lists (9) have a size of their own.
+// ggml's sizes of values by type. Texts (8) and lists (9) have their own sizes.
 const kValueBytes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8};
 
 class Reader {
@@ -44,7 +44,7 @@ class Reader {
   }
 }
 
-// {metadata, tensors: [{name, shape, type, data}]} of a GGUF file with the default alignment.
+// Reads a GGUF file with the default alignment: {metadata, tensors: [{name, shape, type, data}]}.
 function readGguf(path) {
   const reader = new Reader(readFileSync(path));
   reader.place = 8;
@@ -68,13 +68,13 @@ function readGguf(path) {
 const aligned = (bytes) => Math.ceil(bytes / 32) * 32;
 const padding = (bytes) => Buffer.alloc(aligned(bytes) - bytes);
 
-// The bits of a small positive number in f16.
+// Returns the f16 bits of a small positive number.
 function f16(value) {
   const exponent = Math.floor(Math.log2(value));
   return ((exponent + 15) << 10) | Math.floor((value / 2 ** exponent - 1) * 1024);
 }
 
-// Bytes that are the same at every run (xorshift32).
+// Returns bytes that are the same at every run (xorshift32).
 function randomBytes(count) {
   let state = 2463534242;
   return Buffer.from(Uint8Array.from({length: count}, () => {
@@ -85,7 +85,7 @@ function randomBytes(count) {
   }));
 }
 
-// Random blocks of a matrix whose products keep about the variance of their inputs.
+// Returns random blocks of a matrix. Its products keep about the variance of their inputs.
 function randomMatrix({bytes, scale, size, pairs}, [columns, rows]) {
   const pool = randomBytes(bytes * kBlocks).map((byte) => pairs ? byte & ~(byte >> 1 & 0x55) : byte);
   for (let i = 0; i < kBlocks; ++i) pool.writeUInt16LE(f16(1 / size / Math.sqrt(columns)), i * bytes + scale);

@@ -1,4 +1,4 @@
-// The results as a table in Markdown, below the machine, the date and the command that made them.
+// Formats the results as a Markdown table, with the machine, the date and the command above it.
 import {readFileSync} from "node:fs";
 import {cpus} from "node:os";
 
@@ -13,7 +13,7 @@ export function thisMachine() {
 
 export const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-// The machine, the date, and both programs with their threads.
+// Describes the machine, the date, and both programs with their threads.
 export function aboutPrograms({machine, date, ours, peer}) {
   return `${machine.cpu}, ${counted(machine.cores, "core")} (${machine.flags.join(", ")}), ${date}. tp-infer ${ours.version} on ` +
       `${counted(ours.ranks, "rank")} with ${counted(ours.threads, "thread")} each; ${peer.name} ${peer.version} with ` +

@@ -1,4 +1,4 @@
-// What a benchmark beside llama.cpp needs before it measures: both programs, a folder for models, and a checkpoint.
+// Prepares a benchmark against llama.cpp: both programs, a folder for models, and a checkpoint.
 import {mkdirSync, mkdtempSync, readFileSync, rmSync} from "node:fs";
 import {join} from "node:path";
 
@@ -10,13 +10,13 @@ import {thisMachine} from "./report.mjs";
 
 export const kDemo = join(kRoot, "model/demo");
 
-// Texts that the demo model was not trained with.
+// Returns texts on which the demo model was not trained.
 export function stories() {
   const lines = readFileSync(join(kDemo, "held_out.jsonl"), "utf8").trim().split("\n");
   return lines.map((line) => JSON.parse(line).text).join("\n\n");
 }
 
-// A folder for models, which is removed when the program ends.
+// Creates a folder for models, and removes it when the program ends.
 function temporaryFolder(parent) {
   const folder = mkdtempSync(join(parent, "models-"));
   process.on("exit", () => rmSync(folder, {recursive: true, force: true}));
@@ -24,7 +24,7 @@ function temporaryFolder(parent) {
   return folder;
 }
 
-// The checkpoint of --model, or one with random weights in the shape of --shape.
+// Returns the checkpoint of --model, or a new one with random weights in the shape of --shape.
 export function checkpointOf({model, shape}, folder) {
   const checkpoint = model ?? join(folder, "checkpoint");
   if (!model) writeSyntheticCheckpoint({shape, tokenizer: kDemo, folder: checkpoint});
@@ -40,7 +40,7 @@ export function startBenchmark(options, programs) {
   return {ours, peer, folder: temporaryFolder(peers)};
 }
 
-// The part of a report that is the same for all benchmarks.
+// Returns the members of a report that all benchmarks have.
 export function reportOf(script, {ours, peer}) {
   return {
     machine: thisMachine(), date: new Date().toISOString().slice(0, 10),

@@ -1,4 +1,4 @@
-// Medians of ratios with their intervals, and the tables that show them.
+// Medians of ratios with their intervals, and tables of them.
 
 const ascending = (values) => [...values].sort((a, b) => a - b);
 
@@ -8,8 +8,9 @@ export function median(values) {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// How many of the smallest and of the largest of n values an interval may leave out, if it must contain the median
-// with a probability of 0.9: each value is above the median with 1/2, so their number is binomial. -1: too few values.
+// Returns how many of the smallest and of the largest of n values an interval may omit if it must contain the median
+// with a probability of 0.9. Each value is above the median with a probability of 1/2, so the number of such values is
+// binomial. -1: too few values.
 function leftOut(n) {
   let tail = 0.5 ** n;  // the probability that at most `out` values are above the median
   let term = tail;
@@ -22,14 +23,14 @@ function leftOut(n) {
   return out;
 }
 
-// [least, most], or null: fewer than 5 values have no such interval.
+// Returns [least, most], or null if there are fewer than 5 values.
 export function interval90(values) {
   const out = leftOut(values.length);
   const sorted = ascending(values);
   return out < 0 ? null : [sorted[out], sorted[sorted.length - 1 - out]];
 }
 
-// Of the tokens/s of pairs of runs: the medians, and the median ratio with its interval.
+// Returns the medians of the tokens/s of pairs of runs, and the median ratio with its interval.
 export function summary(pairs) {
   const ratios = pairs.map(({ours, peer}) => ours / peer);
   const [least, most] = interval90(ratios) ?? [null, null];

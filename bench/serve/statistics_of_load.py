@@ -1,4 +1,4 @@
-"""What a load test says, from the times of its requests. No clock and no network in here.
+"""Computes the results of a load test from the times of its requests, without a clock or a network.
 
 The definitions are those of `vllm bench serve`:
 

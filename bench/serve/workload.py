@@ -1,4 +1,4 @@
-"""What a load test asks: random prompts of a given number of tokens, or the lines of a file."""
+"""Prompts of a load test: random prompts of a given number of tokens, or the lines of a file."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-// What the machine reaches at best while it is measured.
+// The machine's peak rates around each measurement.
 #pragma once
 
 #include "parallel/machine/stopwatch.h"
@@ -7,23 +7,23 @@
 
 namespace tp {
 
-// The peak rates before and behind a piece of work. A shared machine changes its speed within seconds, so
-// that a rate of long ago says nothing about a measurement of now.
+// The peak rates before and after a measurement. A shared machine changes its speed within seconds, so an old
+// rate says nothing about a new measurement.
 class BenchCeilings {
  public:
-  // `peaks`: as they were a moment ago. `engine` must outlive it.
+  // `peaks`: measured just now. `engine` must outlive this object.
   BenchCeilings(Engine& engine, const PeakRates& peaks);
 
-  // Measures again, unless that was within the last second, or there is no memory for it; what was measured
-  // last is `before` then. Throws LockstepError.
+  // Measures the peak rates again, unless the last measurement is less than a second old or memory is short.
+  // The previous rates become before(). Throws LockstepError.
   void measure();
 
   const PeakRates& before() const { return before_; }
   const PeakRates& after() const { return after_; }
-  // Of the two.
+  // Returns the mean of before() and after().
   PeakRates mean() const;
 
-  // Of all measurements, in bytes a second.
+  // The slowest and fastest streaming rates of all measurements, in bytes per second.
   double least_streaming() const { return least_streaming_; }
   double most_streaming() const { return most_streaming_; }
 

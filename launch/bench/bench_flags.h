@@ -20,17 +20,17 @@ struct BenchFlags {
   EngineFlags engine;
   std::string synthetic;
   std::vector<std::size_t> prompts = {512};
-  bool has_prompts = false;  // given; else they are reduced to fit the model, like the next
+  bool has_prompts = false;  // given; otherwise the lengths are reduced to fit the model
   std::size_t generate = 64;
   bool has_generate = false;
   std::vector<std::size_t> batches = {1};
   int repeat = 1;
   bool constraint = false;
   std::string acceptance_trace;
-  BenchReplay replay{};   // of acceptance_trace
-  bool generates = true;  // the model does
+  BenchReplay replay{};   // the texts of acceptance_trace
+  bool generates = true;  // whether the model generates text
   std::optional<float> temperature;
-  SamplingParams sampling;  // temperature apart
+  SamplingParams sampling;  // all sampling settings except the temperature
   bool json = false;
   bool csv = false;
   bool markdown = false;
@@ -38,16 +38,16 @@ struct BenchFlags {
   std::string trace;
 
   BenchFormat format() const;
-  // How tokens are chosen: greedily unless a sampling option is given. Throws RequestError.
+  // Returns the sampling parameters: greedy without sampling options. Throws RequestError.
   SamplingParams chosen_by() const;
   std::size_t largest_batch() const { return *std::ranges::max_element(batches); }
   std::size_t longest_prompt() const { return *std::ranges::max_element(prompts); }
 };
 
-// Adds them; `flags` outlives the command.
+// Adds the options. `flags` must outlive the command.
 void add_bench_options(CLI::App& command, BenchFlags& flags);
 
-// Notes which of them were given. Throws CLI::ValidationError if some do not go together.
+// Records the given options. Throws CLI::ValidationError for options that contradict each other.
 void check_bench_options(const CLI::App& command, BenchFlags& flags);
 
 }  // namespace tp

@@ -16,7 +16,7 @@
 namespace tp {
 namespace {
 
-// The fields of a row's JSON that CSV has.
+// Members of a row's JSON that CSV contains.
 constexpr const char* kCsvFields =
     "phase,batch,prompt,tokens,steps,runs,tokens_per_s,tokens_per_s_least,tokens_per_s_most,"
     "ms_per_step,bandwidth_gb_s,streaming_gb_s,streaming_gb_s_before,streaming_gb_s_after,tflops,"
@@ -26,7 +26,7 @@ constexpr const char* kCsvFields =
 constexpr std::array kMarkdownNames = {"phase",  "batch",   "prompt",       "weights",      "tokens/s",
                                        "spread", "ms/step", "of streaming", "of arithmetic"};
 
-// A cell with a comma, a quote or a line break is in quotes.
+// Quotes a cell that contains a comma, a quote or a line break.
 std::string csv_cell(const nlohmann::json& value) {
   std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
   if (text.find_first_of(",\"\n") == text.npos) return text;

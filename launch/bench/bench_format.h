@@ -12,11 +12,11 @@ namespace tp {
 
 enum class BenchFormat : std::uint8_t { table, json, csv, markdown };
 
-// What comes before the rows, or nothing.
+// Returns the lines before the rows. May be empty.
 std::string bench_heading(BenchFormat format, const BenchSetup& setup);
 
-// A row: in a table followed by lines about anything unusual, as JSON an object on one line. In JSON and CSV
-// it has what it was measured with, too.
+// Returns one row. A table row is followed by lines about anything unusual. A JSON row is one line with one
+// object. JSON and CSV rows also contain the setup.
 std::string text_of(const BenchSummary& summary, const Engine& engine, BenchFormat format,
                     const BenchSetup& setup);
 

@@ -1,4 +1,4 @@
-// `tp-infer bench --acceptance-trace`: what draft tokens gain with real texts, on any model.
+// `tp-infer bench --acceptance-trace`: measures the gain of draft tokens with real texts, on any model.
 #pragma once
 
 #include "launch/bench/bench_runs.h"
@@ -17,7 +17,7 @@ struct BenchReplay {
   std::shared_ptr<ReplayedTexts> replayed = std::make_shared<ReplayedTexts>();
 
   std::size_t longest() const;  // tokens of a text and its prompt
-  // Lets an engine draft from the replayed texts what `speculation` would guess of the real ones.
+  // Makes an engine replay the texts, with drafts like `speculation` would make for the real texts.
   void add_to(EngineOptions& options, EngineHooks& hooks, std::size_t vocab_size) const;
 };
 
@@ -30,7 +30,8 @@ struct ReplayTurns {
   std::string summary() const;
 };
 
-// `first`: of the texts; a batch has those that follow, too. Of several turns the first does not count.
+// `first`: number of the first text. A batch continues with the following texts. If there are several turns,
+// the first one doesn't count.
 ReplayTurns measure_replay_turns(Engine& engine, const BenchReplay& replay, BenchRun run, std::size_t first,
                                  std::size_t turns);
 

@@ -78,9 +78,9 @@ nlohmann::json rank_fields(const BenchRow& row) {
           {"per_rank", ranks}};
 }
 
-// A line about the rank that the others wait for, if they wait much; else nothing.
+// Returns a line about the slowest rank if the other ranks wait for it considerably; otherwise an empty text.
 std::string slow_rank_text(const BenchRow& row) {
-  constexpr double kMuch = 0.1;  // of the time, as a mean over the others
+  constexpr double kMuch = 0.1;  // share of the time, averaged over the other ranks
   if (row.ranks.size() < 2) return {};
   const std::size_t slowest = slowest_rank(row.ranks);
   double waiting = 0.0;
@@ -91,7 +91,7 @@ std::string slow_rank_text(const BenchRow& row) {
                      slowest, row.ranks[slowest].host);
 }
 
-// Wide enough for what most rows hold.
+// Columns that are wide enough for most rows.
 Table make_table() {
   return Table({"phase", "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "spread", "ms/step",
                 "of streaming", "of arithmetic", "collective", "waiting"},
@@ -103,7 +103,7 @@ std::string excess_text(const Rate& rate, const char* what, const char* unit, co
   return fmt::format("         {} {}: {}\n", what, rate.excess(unit), reason);
 }
 
-// "2", or "1 of 16" of ranks that pretend to be the first of so many.
+// Returns "2", or "1 of 16" if the ranks pretend to be the first of 16.
 std::string ranks_text(const nlohmann::json& row) {
   const std::string ranks = fmt::to_string(row.at("ranks").get<std::size_t>());
   return row.contains("pretend_ranks")

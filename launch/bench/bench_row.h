@@ -25,13 +25,13 @@ struct BenchRow {
   double seconds = 0.0;
   SamplingParams sampling{};
   std::vector<RankReport> ranks{};
-  std::vector<TokenId> token_ids{};    // decode: of the first sequence
+  std::vector<TokenId> token_ids{};    // decode: tokens of the first sequence
   std::vector<double> step_seconds{};  // decode
-  std::string text{};                  // which real one is replayed; or empty
+  std::string text{};                  // name of the replayed text; may be empty
   SpeculationCounts speculation{};     // drafted
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
-  // Whether another row is of the same measurement.
+  // Whether another row belongs to the same measurement.
   bool is_like(const BenchRow& other) const {
     return phase == other.phase && batch == other.batch && prompt == other.prompt &&
            sampling.logprobs == other.sampling.logprobs && text == other.text;
@@ -39,18 +39,19 @@ struct BenchRow {
   double ms_per_step() const { return 1000 * seconds / static_cast<double>(steps); }
 };
 
-// What a quantile q of a row's steps takes, in seconds.
+// Returns the q-quantile of the row's step times, in seconds.
 double step_quantile(const BenchRow& row, double q);
 
 struct BenchSummary;
 
-// "3.1%", or "-" of one run.
+// Returns "3.1%", or "-" if there is only one run.
 std::string spread_text(const BenchSummary& summary);
 
-// The median run with all that was measured of it, and how far the others are from it.
+// Returns the median run's measurements, and the spread of all runs.
 nlohmann::json row_json(const BenchSummary& summary, const Engine& engine);
 
-// The table's first line, and a row of it, followed by lines about anything unusual. `object`: of row_json.
+// Returns the table's first line, or one row followed by lines about anything unusual. `object`: the result
+// of row_json().
 std::string bench_header();
 std::string line_text(const BenchSummary& summary, const nlohmann::json& object);
 

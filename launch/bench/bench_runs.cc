@@ -18,7 +18,8 @@
 namespace tp {
 namespace {
 
-// A prompt of the sequence `index` that shares no beginning with another one's; the same in every run.
+// Returns a prompt for the sequence `index`. It shares no beginning with other prompts and is the same in
+// every run.
 std::vector<TokenId> make_prompt(std::size_t length, std::size_t index, std::size_t vocab_size) {
   std::vector<TokenId> prompt(length);
   std::uint64_t state = 0x9E3779B97F4A7C15ULL * (index + 1);
@@ -29,16 +30,15 @@ std::vector<TokenId> make_prompt(std::size_t length, std::size_t index, std::siz
   return prompt;
 }
 
-// The tokens that prompts are made of: those that the first rank knows, where it pretends to be one of many,
-// because others would have no embedding.
+// Returns how many token ids prompts may use. If the first rank pretends to be one of many, only its own
+// tokens have an embedding.
 std::size_t prompt_vocabulary(const EngineInfo& info) {
   return info.options.pretend_ranks == 0
              ? info.config.vocab_size
              : shard_columns(info.config.vocab_size, {0, info.options.pretend_ranks}).end;
 }
 
-// A schema of about 2 KB that is different for every number, and whose texts do not end before the
-// measurement does.
+// Returns a schema of about 2 KB, different for each number. Its texts don't end before the measurement does.
 Constraint schema_of(std::size_t number) {
   std::string members;
   std::string names;
@@ -57,12 +57,12 @@ Constraint schema_of(std::size_t number) {
           members, names)};
 }
 
-// What every text of the schema begins with, but for white space.
+// Every text of the schema begins with this text, apart from white space.
 std::string begin_of_texts(std::size_t number) {
   return fmt::format(R"([{{"field_0_of_{}":{{"text":")", number);
 }
 
-// `first_schema`: of the first sequence; nothing for no constraints.
+// `first_schema`: number of the first sequence's schema; without a number, requests have no constraints.
 std::vector<Request> requests_of(const Engine& engine, const BenchRun& run, std::size_t max_tokens,
                                  std::optional<std::size_t> first_schema = {}) {
   std::vector<Request> requests(run.batch);
@@ -88,7 +88,8 @@ std::vector<TokenEvent> step(Engine& engine) {
   return events;
 }
 
-// Runs the requests at once; timed while all of them generate. `texts`: gets their tokens.
+// Runs the requests at the same time. The time counts while all of them generate. `texts` receives their
+// tokens.
 BenchRow measure_steps(Engine& engine, std::string phase, const BenchRun& run, std::vector<Request> requests,
                        std::vector<std::vector<TokenId>>* texts = nullptr) {
   BenchRow row{.phase = std::move(phase), .batch = run.batch, .prompt = run.prompt, .sampling = run.sampling};
@@ -127,7 +128,7 @@ BenchRow measure_steps(Engine& engine, std::string phase, const BenchRun& run, s
   return row;
 }
 
-// The prompt may end within a character, which then comes first.
+// The prompt may end within a character. The text then begins with the rest of this character.
 void require_begin(std::string text, std::size_t number) {
   while (text.starts_with(utf8::kReplacement)) text.erase(0, utf8::kReplacement.size());
   std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; });
@@ -139,7 +140,7 @@ void require_begin(std::string text, std::size_t number) {
                         begin, text.substr(0, begin.size()));
 }
 
-// With schemas of their own, so that no mask is known when the others are timed.
+// Uses different schemas than the timed run, so that the timed run doesn't find cached masks.
 void check_masks(Engine& engine, const BenchRun& run) {
   constexpr std::size_t kTokens = 40;
   constexpr std::size_t kOthers = 1000000;
@@ -152,7 +153,7 @@ void check_masks(Engine& engine, const BenchRun& run) {
   for (const auto& [request, text] : texts) require_begin(text, number++);
 }
 
-// A row is that of the last turn, with the times of the steps of all.
+// Keeps the last turn's row, with the step times of all turns.
 void add_turn(BenchRow row, BenchRow& all) {
   row.step_seconds.insert(row.step_seconds.end(), all.step_seconds.begin(), all.step_seconds.end());
   all = std::move(row);
@@ -200,8 +201,8 @@ BenchRow measure_decode(Engine& engine, const BenchRun& run) {
   return measure_steps(engine, "decode", run, requests_of(engine, run, run.generate + 1));
 }
 
-// In turns, so that a machine that changes its speed changes both, and with new schemas in each.
-// Log-probabilities are asked for in both, so that every token takes a forward pass.
+// Alternates masked and plain runs, so that a change of the machine's speed affects both. Each turn has new
+// schemas. Both runs ask for log-probabilities, so every token needs a forward pass.
 MaskRows measure_masks(Engine& engine, BenchRun run) {
   constexpr std::size_t kTurns = 7;
   run.sampling.logprobs = 0;

@@ -17,34 +17,34 @@ struct BenchRun {
   std::size_t prompt = 0;  // tokens of each sequence's prompt
   std::size_t batch = 1;
   std::size_t generate = 0;  // tokens of each sequence
-  std::size_t first = 0;     // number of the first prompt; one of another number has not been cached
+  std::size_t first = 0;     // number of the first prompt; prompts with other numbers are not cached
 };
 
-// All of these throw RequestError for a sequence that ended early, which would distort the measurement.
+// All functions throw RequestError if a sequence ends early, which would distort the measurement.
 
-// Every prompt once, with one token each.
+// Runs every prompt once and generates one token each.
 BenchRow measure_prefill(Engine& engine, const BenchRun& run);
 
-// The prompts of measure_prefill again, found in the prefix cache; timed while all sequences generate: from
-// the step after the last one has begun up to the one in which the first one ends.
+// Runs the prompts of measure_prefill again, from the prefix cache. The time counts while all sequences
+// generate: from the step after the last sequence began to the step in which the first one ends.
 BenchRow measure_decode(Engine& engine, const BenchRun& run);
 
-// The mean hidden states of every sequence, by an encoder.
+// Computes the mean hidden states of every sequence with an encoder.
 BenchRow measure_embed(Engine& engine, const BenchRun& run);
 
-// As measure_decode without constraints and with a JSON Schema of about 2 KB for each sequence, in several
-// turns: of the last one, with `step_seconds` of all.
+// Rows of measure_decode without constraints, and with a JSON Schema of about 2 KB per sequence: the last of
+// several turns, with `step_seconds` of all turns.
 struct MaskRows {
   BenchRow plain;
   BenchRow masked;
-  std::vector<double> ratios;  // of each turn: the median masked step over the median plain one
+  std::vector<double> ratios;  // [turns] median masked step / median plain step
 };
 // Throws RequestError if a text does not follow its schema, before anything is timed.
 MaskRows measure_masks(Engine& engine, BenchRun run);
 
-// As measure_decode without and with draft tokens, as many of which are accepted as of real texts, one for
-// each sequence. The engine's draft source must be a ReplaySource with `replayed`. Throws RequestError if
-// drafts change a text.
+// Runs measure_decode for one sequence per real text, without and with draft tokens. As many draft tokens are
+// accepted as in the real text. The engine's draft source must be a ReplaySource with `replayed`. Throws
+// RequestError if drafts change a text.
 struct ReplayRows {
   BenchRow plain;
   BenchRow drafted;

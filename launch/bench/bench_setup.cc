@@ -15,7 +15,7 @@
 namespace tp {
 namespace {
 
-// As Linux names it.
+// Returns the CPU's name from Linux.
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

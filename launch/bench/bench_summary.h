@@ -1,4 +1,4 @@
-// What repeated measurements amount to.
+// Summarizes repeated measurements.
 #pragma once
 
 #include "launch/bench/bench_row.h"
@@ -12,19 +12,20 @@ namespace tp {
 
 struct BenchSummary {
   BenchRow row;          // the run with the median speed
-  std::size_t runs = 1;  // that count
-  double least = 0.0;    // tokens/s of the slowest of them, and of the fastest
+  std::size_t runs = 1;  // number of runs that count
+  double least = 0.0;    // tokens/s of the slowest run
   double most = 0.0;
-  PeakRates before{};  // of the machine
+  PeakRates before{};  // the machine's peak rates before the run
   PeakRates after{};
-  PeakRates peaks{};  // the mean of the two
-  StepCost work{};    // of one of the row's steps
+  PeakRates peaks{};  // mean of before and after
+  StepCost work{};    // work of one step of the row
 
-  // How far the runs are apart, as a part of the median.
+  // The difference between the fastest and the slowest run, as a fraction of the median.
   double spread() const { return (most - least) / row.tokens_per_second(); }
 };
 
-// Of several runs the first one, in which caches and clocks settle, does not count. There is at least one.
+// Summarizes at least one run. If there are several runs, the first one only warms up caches and clocks, so
+// it doesn't count.
 BenchSummary summary_of(std::vector<BenchRow> runs);
 
 }  // namespace tp

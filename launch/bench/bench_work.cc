@@ -9,12 +9,12 @@
 namespace tp {
 namespace {
 
-// A mean step of the row.
+// Returns the load of the row's mean step.
 StepLoad load_of(const BenchRow& row) {
   const std::size_t tokens = std::max<std::size_t>(row.tokens / row.steps, 1);
   const bool generates = row.phase != "prefill" && row.phase != "embed";
   if (generates) {
-    // With draft tokens there are more rows than tokens that stay; how many, nobody counts.
+    // With draft tokens, steps have more rows than accepted tokens. The number is unknown here.
     return {.tokens = tokens,
             .sequences = std::min(row.batch, tokens),
             .context = row.prompt + row.tokens / row.batch / 2,

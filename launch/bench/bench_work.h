@@ -1,4 +1,4 @@
-// What the steps of a measurement read and multiply, as the shapes of the model tell.
+// Bytes and operations of a measurement's steps, computed from the model's shapes.
 #pragma once
 
 #include "launch/bench/bench_row.h"
@@ -12,14 +12,14 @@ namespace tp {
 
 class BenchWork {
  public:
-  // For an engine that was opened with these options on so many ranks. Throws ConfigError or CheckpointError.
+  // For an engine that was opened with `options` on `ranks` ranks. Throws ConfigError or CheckpointError.
   BenchWork(const EngineOptions& options, std::size_t ranks, KvType kv_type);
 
-  // Of one of the row's steps, on all ranks that are there. Of prefill it is the mean.
+  // Returns the work of one of the row's steps on all ranks. For prefill, returns the mean over the steps.
   StepCost of_step(const BenchRow& row) const;
 
  private:
-  std::vector<RankShape> shapes_;  // of every rank
+  std::vector<RankShape> shapes_;  // [ranks]
 };
 
 }  // namespace tp

@@ -73,7 +73,7 @@ ReplaySource::ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::uniq
                            std::size_t vocab_size)
     : texts_(std::move(texts)), guesses_(std::move(guesses)), vocab_size_(vocab_size) {}
 
-// Those of the real texts; none for what is no replayed text, or not any more.
+// Returns a draft for each query whose text is a replayed one. Other queries get empty drafts.
 std::vector<Draft> ReplaySource::draft(std::span<const DraftQuery> queries) {
   std::vector<Draft> drafts(queries.size());
   std::vector<DraftQuery> known;

@@ -1,4 +1,5 @@
-// Real texts whose draft tokens are tried on a model that generates others: `bench --acceptance-trace`.
+// Real texts whose draft tokens are tried on a model that generates different texts: `bench
+// --acceptance-trace`.
 #pragma once
 
 #include "tp/draft_source.h"
@@ -15,38 +16,38 @@
 
 namespace tp {
 
-// A text as some model wrote it; its vocabulary may be another one than that of the model that replays it.
+// A recorded text. It may use a different vocabulary than the model that replays it.
 struct RealText {
   std::string name;
   std::vector<TokenId> prompt;
   std::vector<TokenId> tokens;
-  Request request{};  // how its tokens were drawn, for draft models
+  Request request{};  // sampling of the text, for draft models
 };
 
-// Reads lines {"name": "edit", "prompt_ids": [...], "token_ids": [...]}, perhaps with the `sampling` that
-// `generate --json` writes; without it a text is the greedy one. Throws RequestError naming the file
-// and line that has something else, or if there is none.
+// Reads lines {"name": "edit", "prompt_ids": [...], "token_ids": [...]}, optionally with the `sampling` that
+// `generate --json` writes. Without `sampling`, the text is greedy. Throws RequestError with the file and the
+// line if a line is invalid or the file has none.
 std::vector<RealText> read_real_texts(const std::filesystem::path& file);
 
-// Which of a model's texts stands for which real one. Both have the same lengths.
+// Maps the model's texts to real texts of the same lengths.
 class ReplayedTexts {
  public:
   void add(std::vector<TokenId> prompt, std::vector<TokenId> tokens, const RealText& real);
 
   struct Pair {
     std::vector<TokenId> real;      // prompt and text
-    std::vector<TokenId> replayed;  // the same of the model
-    Request request;                // of the real text
+    std::vector<TokenId> replayed;  // prompt and text of the replaying model
+    Request request;                // request of the real text
   };
-  // Of the text that begins with this prompt of the model; null if there is none.
+  // Returns the pair whose replayed text begins with this prompt, or null.
   const Pair* find(std::span<const TokenId> prompt) const;
 
  private:
-  std::map<std::vector<TokenId>, Pair> pairs_;  // by the model's prompt
+  std::map<std::vector<TokenId>, Pair> pairs_;  // by the prompt of the replayed text
 };
 
-// Drafts what another source guesses of the real text: where that guess is right, the model's own token, and
-// else a wrong one. So as many drafts are accepted as there would be of the real text.
+// Drafts the tokens that another source drafts for the real text. A correct draft token becomes the model's
+// own token, a wrong one becomes a wrong token. So the acceptance rate is the real text's.
 class ReplaySource : public DraftSource {
  public:
   ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::unique_ptr<DraftSource> guesses,

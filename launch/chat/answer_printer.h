@@ -8,15 +8,15 @@
 
 namespace tp {
 
-// Prints an answer as it comes: text as it is, thinking dimmed and only to a person, and calls of tools as
-// calls: get_weather({"city": "Oslo"}).
+// Prints an answer as it arrives: text unchanged, thinking dimmed and only for a person, and tool calls like
+// get_weather({"city": "Oslo"}).
 class AnswerPrinter {
  public:
-  // Both must outlive it.
+  // `output` and `console` must outlive this object.
   AnswerPrinter(ResultOutput& output, const Console& console) : output_(output), console_(console) {}
 
   void print(const MessagePieces& pieces);
-  // Ends the last line, if there is one.
+  // Ends an unfinished last line.
   void finish();
   bool has_begun() const { return has_begun_; }
 
@@ -27,8 +27,8 @@ class AnswerPrinter {
 
   ResultOutput& output_;
   const Console& console_;
-  bool has_begun_ = false;  // something of the answer is printed
-  bool thinks_ = false;     // the last line is a thought
+  bool has_begun_ = false;  // a part of the answer is printed
+  bool thinks_ = false;     // the last line is thinking
   bool is_at_line_begin_ = true;
 };
 

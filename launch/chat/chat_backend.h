@@ -1,4 +1,4 @@
-// What answers conversations: the engine that this program runs, or a server.
+// Backends that answer conversations: an engine in this process, or a server.
 #pragma once
 
 #include "runtime/chat/message.h"
@@ -15,33 +15,33 @@ namespace tp {
 
 struct ChatUsage {
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;  // of the prompt
-  std::size_t tokens = 0;         // of the answer
+  std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  std::size_t tokens = 0;         // tokens of the answer
 };
 
 struct ChatAnswer {
   Message message{};
   FinishReason reason = FinishReason::none;
-  std::size_t max_tokens = 0;        // that it might have had
-  std::optional<ChatUsage> usage{};  // a server need not tell
-  std::string timings{};             // more about where the time went; may be empty
+  std::size_t max_tokens = 0;        // the answer's limit
+  std::optional<ChatUsage> usage{};  // missing if the server doesn't report usage
+  std::string timings{};             // details about the time; may be empty
 };
 
-// The user, while an answer comes.
+// Callbacks during an answer.
 struct ChatListener {
-  std::function<void(const MessagePieces& pieces)> write;  // the next parts of the answer
-  std::function<bool()> stops;  // whether the answer is to stop: asked all the time
+  std::function<void(const MessagePieces& pieces)> write;  // shows the next parts of the answer
+  std::function<bool()> stops;  // polled: whether the user wants to stop the answer
 };
 
 class ChatBackend {
  public:
   virtual ~ChatBackend() = default;
 
-  // The next message of a conversation, which is what a messages file holds: `messages`, and other members
-  // that a template may use. Throws RequestError if there is none; the next conversation may have one.
+  // Returns the next message of a conversation, which is the content of a messages file: `messages`, and
+  // other members for a template. Throws RequestError on failure. Later conversations may still succeed.
   virtual ChatAnswer answer(const nlohmann::ordered_json& conversation, const ChatListener& listener) = 0;
 
-  // Tokens of the longest conversation; 0 if that is not known.
+  // Returns the maximum number of tokens in a conversation, or 0 if unknown.
   virtual std::size_t max_length() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Where the messages of a conversation come from.
+// Sources of the user's messages.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ class ChatInput {
   // Prompts the user and waits for the next message, without its newline.
   virtual InputEvent read(std::string& message) = 0;
 
-  // Called when an answer begins: from now on the user may stop it.
+  // Called when an answer begins. From now on, the user may stop it.
   virtual void begin_answer() = 0;
 
-  // Whether the user has asked for that: by an interruption, or by Enter alone.
+  // Whether the user has asked to stop: by an interruption, or with an empty line.
   virtual bool stops_answer() = 0;
 };
 
-// With line editing, history and multi-line paste if the user has a terminal that supports them.
+// Returns an input with line editing, history and multi-line paste if the user's terminal supports them.
 std::unique_ptr<ChatInput> open_chat_input(const Console& console);
 
 }  // namespace tp

@@ -49,7 +49,7 @@ ChatSession::ChatSession(ChatBackend& backend, Json conversation, ChatOptions op
 
 int ChatSession::run() {
   const Interruptions interruptions;
-  // A conversation that was loaded may wait for its answer.
+  // A loaded conversation may end with a message that has no answer yet.
   if (!messages().empty() && messages().back().value("role", "") == "user") answer();
   std::string line;
   while (true) {
@@ -92,7 +92,7 @@ ChatSession::Next ChatSession::obey(std::string_view line) {
   else if (command == "/save")
     save(text);
   else
-    complain(fmt::format("there is no command {}; /help lists them", command));
+    complain(fmt::format("unknown command {}; /help lists them", command));
   return Next::go_on;
 }
 
@@ -157,7 +157,7 @@ void ChatSession::ask_for_result() const {
   }
 }
 
-// A message without an answer is dropped: the next one replaces it.
+// A message without an answer is dropped, so the next message replaces it.
 void ChatSession::answer() {
   try {
     const Stopwatch watch;

@@ -19,14 +19,14 @@ namespace tp {
 struct ChatOptions {
   Console console{};
   bool reports_speed = false;  // tokens, cached tokens and speed after every answer
-  UsedFiles files{};           // that /save must not replace
+  UsedFiles files{};           // files that /save must not replace
 };
 
 // Answers go to stdout, everything else to the console.
 class ChatSession {
  public:
-  // `conversation` is what a messages file holds: `messages`, and other members that the template uses.
-  // `backend` must outlive it.
+  // `conversation` is the content of a messages file: `messages`, and other members for the template.
+  // `backend` must outlive this object.
   ChatSession(ChatBackend& backend, nlohmann::ordered_json conversation, ChatOptions options);
 
   // Sets the conversation's first message, of the role system; removes it if the text is empty.
@@ -38,22 +38,22 @@ class ChatSession {
  private:
   enum class Next { go_on, leave };
 
-  // Of several lines only a system message is one: what is pasted may begin with a slash.
+  // Multi-line input is a command only for /system, because pasted text may begin with a slash.
   static bool is_command(std::string_view message);
   Next obey(std::string_view line);
   void save(const std::string& path);
   void reset();
 
-  // A message of the user; after a call of a tool, what it returns.
+  // Adds a user message. After a tool call, the text is the call's result.
   void say(const std::string& text);
-  // The first call of the last answer whose result is not there; null if there is none.
+  // Returns the first call in the last answer that has no result yet, or null.
   const nlohmann::ordered_json* open_call() const;
   void ask_for_result() const;
   void answer();
-  // Prints the answer as it comes.
+  // Prints the answer as it arrives.
   ChatAnswer stream();
   void report(const ChatAnswer& answer, double seconds) const;
-  // Reports to the user what went wrong with a message.
+  // Reports an error of a message to the user.
   void complain(std::string_view error);
   nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
   const nlohmann::ordered_json& messages() const { return conversation_.at("messages"); }

@@ -59,9 +59,10 @@ ChatAnswer EngineBackend::stream(Completion& completion, const ChatListener& lis
 }
 
 std::vector<TokenId> EngineBackend::encode(const MarkedText& text) const {
-  // What is input must be the same, too, or a message could repeat an earlier turn with its control tokens.
+  // The comparison includes the marks of user input. Otherwise a message could repeat an earlier turn with
+  // its control tokens.
   if (!said_.empty() && text.size() >= said_.size() && text.substr(0, said_.size()) == said_) {
-    // A control token ends the text, so that no token can span its end.
+    // A control token ends the text, so no token can span its end.
     const std::vector<TokenId> rest = engine_.encode(text.substr(said_.size()));
     if (!rest.empty() && engine_.is_special(rest.front())) {
       std::vector<TokenId> ids = said_ids_;
@@ -75,14 +76,14 @@ std::vector<TokenId> EngineBackend::encode(const MarkedText& text) const {
 void EngineBackend::remember(MarkedText prompt, const Completion& completion) {
   said_ = {};
   const Continuation& answer = completion.continuations.front();
-  // These leave tokens whose text was not printed.
+  // Stop texts leave tokens whose text was not printed.
   const bool has_stop_texts = !sampling_.stop.empty() || !engine_.info().generation.stop.empty();
   if (answer.finish_reason == FinishReason::cancelled || has_stop_texts) return;
   said_ = std::move(prompt);
   said_.append_input(answer.text);
   said_ids_ = completion.request.prompt;
   said_ids_.insert(said_ids_.end(), answer.token_ids.begin(), answer.token_ids.end());
-  if (answer.finish_reason == FinishReason::stop) said_ids_.pop_back();  // the template writes it
+  if (answer.finish_reason == FinishReason::stop) said_ids_.pop_back();  // the template writes the end token
 }
 
 }  // namespace tp

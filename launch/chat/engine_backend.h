@@ -12,8 +12,8 @@ namespace tp {
 
 // Answers with the engine, on rank 0.
 //
-// Every turn renders the whole conversation and continues it. Earlier turns are found in the engine's
-// prefix cache by their tokens: only new tokens are computed.
+// Every turn renders the whole conversation and continues it. The engine's prefix cache contains the tokens
+// of earlier turns, so only new tokens are computed.
 class EngineBackend final : public ChatBackend {
  public:
   // `engine` must outlive it.
@@ -23,17 +23,17 @@ class EngineBackend final : public ChatBackend {
   std::size_t max_length() const override { return engine_.info().options.max_length; }
 
  private:
-  // Passes on the continuation of a prompt as it comes.
+  // Streams the continuation of a prompt.
   ChatAnswer stream(Completion& completion, const ChatListener& listener);
-  // The tokens of a rendered conversation: of what was said before, those that are in the cache.
+  // Returns the tokens of a rendered conversation. For the earlier turns, returns the cached tokens.
   std::vector<TokenId> encode(const MarkedText& text) const;
   void remember(MarkedText prompt, const Completion& completion);
 
   Engine& engine_;
   ChatPrompts prompts_;
   SamplingFlags sampling_;
-  // The last prompt with its answer, as text and as tokens. The same text could be other tokens: a model does
-  // not always choose those that a tokenizer would.
+  // The last prompt with its answer, as text and as tokens. Both are needed, because a model doesn't always
+  // choose the tokens that a tokenizer would.
   MarkedText said_;
   std::vector<TokenId> said_ids_;
 };

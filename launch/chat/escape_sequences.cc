@@ -7,7 +7,7 @@ namespace {
 
 constexpr char kEscape = '\x1b';
 
-// Where a sequence ends that has begun with ESC [: parameters come before one final character.
+// Returns the size of a sequence that begins with ESC [ . Parameters precede one final character.
 std::size_t control_sequence_size(std::string_view text) {
   if (text.size() > 2 && text[2] == '[')
     return text.size() > 3 ? 4 : kIncompleteSequence;  // F1 on Linux's console

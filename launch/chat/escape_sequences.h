@@ -1,4 +1,4 @@
-// What a terminal sends for keys without a character: arrows, function keys.
+// Escape sequences: a terminal sends them for keys without a character, such as arrows and function keys.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace tp {
 
 constexpr std::size_t kIncompleteSequence = std::string_view::npos;
 
-// Bytes of the escape sequence with which `text` begins: 0 if it begins with none, 1 for an ESC before
-// something else, kIncompleteSequence if it may continue past the end.
+// Returns the size of the escape sequence at the beginning of `text`: 0 if there is none, 1 for an ESC before
+// another character, kIncompleteSequence if the sequence may continue past the end.
 std::size_t escape_sequence_size(std::string_view text);
 
 // `text` without any escape sequences.

@@ -33,7 +33,7 @@ void EventStream::end_line() {
     if (std::exchange(has_data_, false)) receive_(std::exchange(data_, {}));
     return;
   }
-  // Comments, which keep connections alive, and the names of events are no data.
+  // Other lines are skipped: comments, which keep connections alive, and names of events.
   constexpr std::string_view kData = "data:";
   if (!line.starts_with(kData)) return;
   if (has_data_) data_ += '\n';

@@ -7,13 +7,13 @@
 
 namespace tp {
 
-// Reads server-sent events, in whatever pieces their bytes come.
+// Reads server-sent events from any pieces of bytes.
 class EventStream {
  public:
   // Called with the data of every event.
   explicit EventStream(std::function<void(const std::string& data)> receive) : receive_(std::move(receive)) {}
 
-  // Throws RequestError for an event of more than 16 MiB, and what the receiver throws.
+  // Throws RequestError for an event of more than 16 MiB. Passes on the receiver's exceptions.
   void read(std::string_view bytes);
 
  private:

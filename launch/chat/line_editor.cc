@@ -17,11 +17,10 @@ namespace {
 
 struct Binding {
   const char* sequence;
-  const wchar_t* command;  // of libedit, see editrc(5), or our own
+  const wchar_t* command;  // a command of libedit, see editrc(5), or our own
 };
 
-// libedit knows fewer keys than terminals have, and would take the rest of an unknown one's sequence for
-// text.
+// libedit knows fewer keys than terminals have. It would read the rest of an unknown key's sequence as text.
 constexpr std::array kBindings = {
     Binding{"\x1b[A", L"ed-prev-history"},      Binding{"\x1b[B", L"ed-next-history"},
     Binding{"\x1b[C", L"ed-next-char"},         Binding{"\x1b[D", L"ed-prev-char"},
@@ -55,7 +54,7 @@ std::string narrow(std::wstring_view text) {
 
 }  // namespace
 
-// What libedit calls.
+// Callbacks for libedit.
 struct LineEditor::Callbacks {
   static LineEditor& self(EditLine* editor) {
     void* self = nullptr;
@@ -68,7 +67,7 @@ struct LineEditor::Callbacks {
     return text;
   }
 
-  // 1 for a character, 0 for the end, -1 for what else ends a line.
+  // Returns 1 for a character, 0 for the end, and -1 for other events that end a line.
   static int next_key(EditLine* editor, wchar_t* key) {
     LineEditor& self = Callbacks::self(editor);
     char32_t code_point = 0;
@@ -79,8 +78,8 @@ struct LineEditor::Callbacks {
     return self.event_ == TerminalKeys::Event::key ? 1 : self.event_ == TerminalKeys::Event::end ? 0 : -1;
   }
 
-  // Where the cursor is now is not known: a shell has had the terminal, which may have left it in another
-  // mode, or lines have another length.
+  // The cursor's position is unknown, because a shell had the terminal in the meantime. The terminal may also
+  // be in a different mode or have a different width.
   static void redraw(EditLine* editor) {
     el_wset(editor, EL_PREP_TERM, 0);
     el_wset(editor, EL_PREP_TERM, 1);
@@ -107,7 +106,7 @@ void LineEditor::Free::operator()(editline* editor) const { el_end(editor); }
 void LineEditor::Free::operator()(historyW* history) const { history_wend(history); }
 
 LineEditor::LineEditor(std::FILE* out) : keys_(is_bound) {
-  // libedit asks the locale how wide characters are and how to write them; our texts are UTF-8 in every one.
+  // libedit asks the locale for the width and encoding of characters. Our texts are always UTF-8.
   std::setlocale(LC_CTYPE, "C.UTF-8");
   history_.reset(history_winit());
   editor_.reset(el_init("tp-infer", stdin, out, stderr));
@@ -119,7 +118,7 @@ LineEditor::LineEditor(std::FILE* out) : keys_(is_bound) {
   el_wset(editor, EL_CLIENTDATA, this);
   el_wset(editor, EL_PROMPT, Callbacks::prompt);
   el_wset(editor, EL_EDITOR, L"emacs");
-  // A pasted line may end with CR, LF or both; the terminal is not to make one of the other.
+  // A pasted line may end with CR, LF or both, so the terminal must not convert them.
   el_wset(editor, EL_SETTY, L"-d", L"-icrnl", L"-inlcr", nullptr);
   el_wset(editor, EL_HIST, history_w, history_.get());
   el_wset(editor, EL_GETCFN, Callbacks::next_key);
@@ -134,13 +133,15 @@ TerminalKeys::Event LineEditor::read(std::string& text) {
   event_ = TerminalKeys::Event::key;
   Interruptions::take_terminal_change();
   el_resize(editor_.get());
-  el_wset(editor_.get(), EL_PREP_TERM, 1);  // before the prompt, upon which somebody may type at once
+  el_wset(editor_.get(), EL_PREP_TERM,
+          1);  // before the prompt, because the user may type immediately after it
   int size = 0;
   const wchar_t* const line = el_wgets(editor_.get(), &size);
   if (line == nullptr || size <= 0)
     return event_ == TerminalKeys::Event::interrupted ? event_ : TerminalKeys::Event::end;
   std::wstring_view typed(line, static_cast<std::size_t>(size));
-  while (typed.ends_with(L'\n')) typed.remove_suffix(1);  // Enter's, and that of a paste before it
+  while (typed.ends_with(L'\n'))
+    typed.remove_suffix(1);  // Enter's newline, and a newline of a paste before it
   text = narrow(typed);
   if (!text.empty()) {
     HistEventW event;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-struct editline;  // of <histedit.h>
+struct editline;  // defined in <histedit.h>
 struct historyW;
 
 namespace tp {
@@ -14,12 +14,12 @@ namespace tp {
 // libedit over a terminal: arrow keys, a history in memory, and pastes of several lines as one text.
 class LineEditor {
  public:
-  // Shows what is typed on `out`.
+  // Shows typed text on `out`.
   explicit LineEditor(std::FILE* out);
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Prompts and waits for Enter; the text has no newline at its end. Whatever else ended it is the result.
+  // Prompts and waits for Enter. The text has no newline at its end. Returns the event that ended the input.
   TerminalKeys::Event read(std::string& text);
 
   TerminalKeys& keys() { return keys_; }
@@ -32,7 +32,7 @@ class LineEditor {
   };
 
   TerminalKeys keys_;
-  TerminalKeys::Event event_ = TerminalKeys::Event::key;  // the last one
+  TerminalKeys::Event event_ = TerminalKeys::Event::key;  // the last event
   std::unique_ptr<historyW, Free> history_;
   std::unique_ptr<editline, Free> editor_;
 };

@@ -10,7 +10,7 @@ std::optional<std::string> LineInput::take_line() {
   std::optional<std::string> line = input_.take_line();
   if (!line) return std::nullopt;
   if (line->ends_with('\r')) line->pop_back();
-  // A script's message may hold what it likes; a person has pressed a key that does nothing here.
+  // A script's message may contain escape sequences. A person has pressed a key without a function here.
   return console_.has_person ? without_escape_sequences(*line) : line;
 }
 
@@ -31,7 +31,7 @@ InputEvent LineInput::read(std::string& message) {
 }
 
 void LineInput::begin_answer() {
-  // What a script has written already is no sign of impatience.
+  // Lines that a script wrote before the answer don't stop it. Only new lines do.
   if (input_.bytes().empty()) input_.fill(0);
   typed_ahead_ = input_.ended() || !input_.bytes().empty();
   Interruptions::take();

@@ -9,7 +9,8 @@
 
 namespace tp {
 
-// Messages that are lines, from a script or from a user whose terminal does not belong to this process.
+// Messages that are single lines, from a script or from a user whose terminal does not belong to this
+// process.
 class LineInput : public ChatInput {
  public:
   explicit LineInput(const Console& console) : console_(console) {}
@@ -20,12 +21,12 @@ class LineInput : public ChatInput {
 
  private:
   std::optional<std::string> take_line();
-  // Takes an empty line if it is the next one and already there.
+  // Takes the next line if it is empty and has already arrived.
   bool take_empty_line();
 
   Console console_;
   InputBuffer input_;
-  bool typed_ahead_ = false;  // there was more to read when the answer began
+  bool typed_ahead_ = false;  // input was waiting when the answer began
 };
 
 }  // namespace tp

@@ -1,5 +1,5 @@
-// Conversations in files: a JSON object with a list of `messages`, and whatever else a chat template knows by
-// name: `add_generation_prompt`, `tools`, ...
+// Conversations in files: a JSON object with a list of `messages`, and other variables of a chat template,
+// such as `add_generation_prompt` or `tools`.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace tp {
 
-// Reads such an object; "-" is standard input. Members keep their order. Throws RequestError naming the file.
+// Reads a conversation. "-" is standard input. Members keep their order. Throws RequestError with the file's
+// name.
 nlohmann::ordered_json read_messages_file(const std::string& path);
 
-// Writes it. Throws RequestError naming the file.
+// Writes a conversation. Throws RequestError with the file's name.
 void write_messages_file(const std::string& path, const nlohmann::ordered_json& conversation);
 
 }  // namespace tp

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 using Body = nlohmann::ordered_json;
 
-// A member of an object, which may be anything.
+// Returns a member of a value of any type, or null.
 const Json& member(const Json& object, const char* name) {
   static const Json kNone;
   if (!object.is_object()) return kNone;
@@ -33,7 +33,7 @@ std::string text_in(const Json& object, const char* name) {
   return text.is_string() ? text.get<std::string>() : "";
 }
 
-// What was given; the server has defaults of its own for the rest.
+// Sets only the options given on the command line. The server has its own defaults.
 void set_sampling(const SamplingFlags& flags, Body& request) {
   const auto set_float = [&](const char* name, const std::optional<float>& value) {
     if (value) request[name] = rounded(*value);
@@ -60,7 +60,7 @@ class DeltaReader {
  public:
   MessagePieces read(const Json& delta) {
     MessagePieces pieces;
-    // Servers differ in the name.
+    // Servers use different names.
     for (const char* name : {"reasoning_content", "reasoning"})
       append(pieces, MessagePiece::Kind::reasoning, text_in(delta, name));
     append(pieces, MessagePiece::Kind::text, text_in(delta, "content"));
@@ -76,7 +76,7 @@ class DeltaReader {
     return pieces;
   }
 
-  // The server has chosen them.
+  // Adopts the server's ids.
   void give_ids(Message& message) const {
     for (std::size_t i = 0; i < std::min(ids_.size(), message.calls.size()); ++i)
       message.calls[i].id = ids_[i];
@@ -106,7 +106,7 @@ FinishReason reason_of(const std::string& name) {
   return name == "length" ? FinishReason::length : FinishReason::stop;
 }
 
-// llama.cpp's names, which tp-infer serve has, too.
+// The names are llama.cpp's. tp-infer serve uses them, too.
 std::string timings_in(const Json& timings) {
   const auto number = [&](const char* name) {
     const Json& value = member(timings, name);
@@ -123,7 +123,7 @@ ServerBackend::ServerBackend(ServerClient& client, ServedModel model, SamplingFl
     : client_(client), model_(std::move(model)), sampling_(std::move(sampling)) {}
 
 Body ServerBackend::request_of(const Body& conversation) const {
-  Body request = conversation;  // with `tools`, for example
+  Body request = conversation;  // includes `tools`, for example
   request["model"] = model_.name;
   request["stream"] = true;
   request["stream_options"] = {{"include_usage", true}};

@@ -24,7 +24,8 @@ std::string api_address(std::string url) {
   return has_path ? url : url + "/v1";
 }
 
-// What servers say of an error: {"error": {"message": ...}}, {"error": ...}, {"message": ...} or a text.
+// Returns the message of a server's error: {"error": {"message": ...}}, {"error": ...}, {"message": ...} or a
+// text.
 std::string message_in(const Json& body) {
   if (body.is_string()) return body.get<std::string>();
   for (const char* const name : {"error", "message", "detail"}) {
@@ -33,7 +34,7 @@ std::string message_in(const Json& body) {
   return {};
 }
 
-// " (the model is busy)"; a page of HTML is no message.
+// Returns " (the model is busy)", or nothing for a page of HTML.
 std::string said(const std::string& body) {
   const std::string message = message_in(Json::parse(body, nullptr, false));
   return message.empty() ? "" : fmt::format(" ({})", message);
@@ -47,7 +48,7 @@ std::string when_to_return(const HttpHead& head) {
 
 bool is_stream(const HttpHead& head) { return head.field("content-type").starts_with("text/event-stream"); }
 
-// Appends, up to a limit.
+// Appends bytes up to a limit.
 bool keep(std::string& text, std::string_view bytes, std::size_t limit) {
   text += bytes.substr(0, limit - text.size());
   return text.size() < limit;

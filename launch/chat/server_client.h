@@ -13,7 +13,7 @@ namespace tp {
 
 struct ServedModel {
   std::string name;
-  std::size_t max_length = 0;  // tokens; 0 if the server does not tell
+  std::size_t max_length = 0;  // tokens; 0 if the server doesn't report it
 };
 
 // Asks a server with OpenAI's API. All errors are RequestErrors for the user.
@@ -27,13 +27,13 @@ class ServerClient {
 
   std::vector<ServedModel> models();
 
-  // Streams a chat completion, and passes its chunks on. Asks `goes_on` all the time: if it returns false,
-  // the connection is closed, by which a server knows that nobody waits any more.
+  // Streams a chat completion and passes its chunks on. Polls `goes_on`: if it returns false, closes the
+  // connection, so the server stops generating.
   void chat(const nlohmann::ordered_json& request, const std::function<void(const nlohmann::json&)>& receive,
             const std::function<bool()>& goes_on);
 
  private:
-  // Does what a request is for, and turns the errors of the connection into those for the user.
+  // Performs a request, and turns errors of the connection into errors for the user.
   void exchange(const OutgoingRequest& request, const HttpReceiver& receiver);
   [[noreturn]] void refuse(const HttpHead& head, const std::string& body) const;
 

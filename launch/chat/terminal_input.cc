@@ -19,7 +19,7 @@ void send(std::FILE* out, std::string_view sequence) {
 TerminalInput::Silence::Silence() {
   tcgetattr(STDIN_FILENO, &before_);
   termios silent = before_;
-  silent.c_iflag &= ~static_cast<tcflag_t>(ICRNL);  // as while a line is edited
+  silent.c_iflag &= ~static_cast<tcflag_t>(ICRNL);  // like in the line editor
   silent.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   silent.c_cc[VMIN] = 1;
   silent.c_cc[VTIME] = 0;
@@ -28,7 +28,7 @@ TerminalInput::Silence::Silence() {
 
 TerminalInput::Silence::~Silence() { tcsetattr(STDIN_FILENO, TCSANOW, &before_); }
 
-// Terminals mark what is pasted only for programs that ask for it.
+// Terminals mark pasted text only if a program enables it.
 TerminalInput::TerminalInput(std::FILE* out) : out_(out), editor_(out) { send(out_, "\x1b[?2004h"); }
 
 TerminalInput::~TerminalInput() { send(out_, "\x1b[?2004l"); }

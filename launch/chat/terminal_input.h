@@ -13,7 +13,7 @@ namespace tp {
 // Messages that a user types at a terminal of this process.
 class TerminalInput : public ChatInput {
  public:
-  // Prompts, and shows what is typed, on `out`.
+  // Prompts, and shows typed text, on `out`.
   explicit TerminalInput(std::FILE* out);
   ~TerminalInput() override;
   TerminalInput(const TerminalInput&) = delete;
@@ -24,7 +24,7 @@ class TerminalInput : public ChatInput {
   bool stops_answer() override;
 
  private:
-  // While an answer is printed, what is typed comes key by key and is not echoed into it.
+  // Terminal mode during an answer: keys arrive one by one and are not echoed.
   class Silence {
    public:
     Silence();

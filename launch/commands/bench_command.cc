@@ -33,8 +33,8 @@
 namespace tp {
 namespace {
 
-// What masks add to the time of a step. The medians are compared within turns: from one to the next, a shared
-// machine may change its speed by half.
+// Reports how much time masks add to a step. Compares medians within each turn, because a shared machine's
+// speed may change by half between turns.
 std::string mask_overhead(const MaskRows& rows) {
   std::vector<double> ratios = rows.ratios;
   std::sort(ratios.begin(), ratios.end());
@@ -46,7 +46,7 @@ std::string mask_overhead(const MaskRows& rows) {
       ratios.size(), percent(step_quantile(rows.masked, 0.99) / step_quantile(rows.plain, 0.99)));
 }
 
-// How many of the runs have begun.
+// Counts the runs that have begun.
 class BenchProgress {
  public:
   explicit BenchProgress(std::size_t runs) : runs_(runs) {}
@@ -58,7 +58,7 @@ class BenchProgress {
   std::size_t begun_ = 0;
 };
 
-// The first of several runs does not count.
+// The first of several runs only warms up.
 std::size_t repetitions_of(const BenchFlags& flags) {
   return flags.repeat == 1 ? 1 : static_cast<std::size_t>(flags.repeat) + 1;
 }
@@ -119,7 +119,7 @@ RunsOfPhases measure_texts(Engine& engine, const SamplingParams& sampling, const
   return {std::move(all.plain), std::move(all.drafted)};
 }
 
-// A line about a machine that has changed its speed, or nothing.
+// Returns a line if the machine's speed has changed, otherwise nothing.
 std::string moved_text(const BenchCeilings& ceilings) {
   constexpr double kMuch = 1.1;
   if (ceilings.most_streaming() < kMuch * ceilings.least_streaming()) return {};
@@ -196,14 +196,14 @@ void choose_lengths(BenchFlags& flags, std::size_t longest) {
     flags.prompts.front() /= 2;
 }
 
-// On rank 0.
+// Only for rank 0.
 void read_texts(BenchFlags& flags, std::size_t vocab_size, std::size_t longest) {
   require<ConfigError>(flags.generates,
                        "cannot replay texts: {} doesn't generate texts; leave out --acceptance-trace",
                        flags.synthetic.empty() ? "the model" : flags.synthetic);
   flags.replay.texts = read_real_texts(flags.acceptance_trace);
   const bool has_history = flags.engine.options.speculation.draft_history != 0;
-  // The same text comes in every turn: without a history, as if it had never come.
+  // Every turn repeats the texts. Without a draft history, each turn must compute them as if they were new.
   for (RealText& text : flags.replay.texts) text.request.cache_prompt = has_history;
   flags.replay.add_to(flags.engine.options, flags.engine.hooks, vocab_size);
   require<ConfigError>(flags.replay.longest() <= longest,
@@ -229,7 +229,8 @@ void check_length(const BenchFlags& flags, std::size_t longest) {
                        flags.longest_prompt(), flags.generate, longest);
 }
 
-// Throws ConfigError if the largest batch does not fit: a batch that is split into several measures nothing.
+// Throws ConfigError if the largest batch does not fit, because a batch that is split would distort the
+// measurement.
 void check_room(const Engine& engine, const BenchFlags& flags) {
   const EngineInfo& info = engine.info();
   const std::size_t length = length_of(flags);
@@ -241,17 +242,17 @@ void check_room(const Engine& engine, const BenchFlags& flags) {
                        flags.largest_batch(), needed, info.options.cache_tokens);
 }
 
-// What was given for a model.
+// Returns the model from the command line.
 std::filesystem::path model_of(const BenchFlags& flags) {
   return flags.synthetic.empty() ? flags.engine.options.model : std::filesystem::path(flags.synthetic);
 }
 
-// The engine must hold the largest batch at once, whatever the model's own limits would suggest.
+// The engine must hold the largest batch at once, regardless of the model's own limits.
 EngineFlags engine_flags_of(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
   const std::size_t batch = flags.largest_batch();
   const std::size_t length = length_of(flags);
-  engine.options.max_sequences = batch;  // of which the engine's cache_tokens are, too
+  engine.options.max_sequences = batch;  // cache_tokens counts these sequences, too
   if (engine.options.cache_tokens == 0 && flags.generates) {
     const std::size_t block = engine.options.block_size;
     engine.options.cache_tokens = batch * ((length + block - 1) / block * block + block);

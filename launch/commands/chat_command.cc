@@ -57,7 +57,7 @@ constexpr const char* kUnderMpirun =
 struct ChatFlags {
   EngineFlags engine;
   SamplingFlags sampling;
-  std::string server;  // its address; empty: the model runs here
+  std::string server;  // the server's address; empty: the model runs here
   std::string api_key_file;
   std::string template_file;
   std::string load_file;
@@ -69,7 +69,7 @@ nlohmann::ordered_json open_conversation(const ChatFlags& flags) {
   return {{"messages", nlohmann::ordered_json::array()}};
 }
 
-// A conversation may go back to the file that it came from.
+// Returns the files that /save must not replace. It may replace the file of --load.
 UsedFiles files_to_keep(const CLI::App& command) {
   UsedFiles files = UsedFiles::of(command);
   std::erase_if(files.read, [](const UsedFile& file) { return file.option == "--load"; });
@@ -87,7 +87,7 @@ int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const CL
   return session.run();
 }
 
-// What rank 0 reads before the engine is opened, so that mistakes are reported early.
+// Rank 0 reads these before it opens the engine, so mistakes are reported early.
 struct ChatPreparation {
   ChatTemplate chat_template;
   nlohmann::ordered_json conversation;
@@ -95,12 +95,12 @@ struct ChatPreparation {
 
 ChatPreparation prepare(const ChatFlags& flags) {
   const std::filesystem::path model = find_model(flags.engine.options.model);
-  require_task(model, Task::generate);  // before a template is looked for, which an encoder has none of
+  require_task(model, Task::generate);  // first, because encoders have no template
   return {open_chat_template(flags.template_file, model), open_conversation(flags)};
 }
 
 int run_chat(const CLI::App& command, const ChatFlags& flags) {
-  // Launchers forward signals to every rank; only the first one has an answer to stop.
+  // Launchers forward signals to every rank, but only rank 0 has an answer to stop.
   if (launched_rank().rank != 0) Interruptions::ignore();
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::optional<ChatPreparation> prepared;
@@ -115,7 +115,7 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
   });
 }
 
-// The key of --api-key-file or OPENAI_API_KEY; empty if there is none.
+// Returns the key from --api-key-file or OPENAI_API_KEY, or an empty text.
 std::string find_api_key(const std::string& file) {
   if (file.empty()) {
     const char* const variable = std::getenv("OPENAI_API_KEY");
@@ -129,7 +129,7 @@ std::string find_api_key(const std::string& file) {
   return key;
 }
 
-// The model that was asked for, else the first that the server has.
+// Returns the requested model, or the server's first model.
 ServedModel find_served_model(ServerClient& client, const std::string& name) {
   if (!name.empty()) return {.name = name};
   return client.models().front();
@@ -148,7 +148,7 @@ int chat_with_server(const CLI::App& command, const ChatFlags& flags) {
   return status;
 }
 
-// With a server, options of the model that would run here make no sense; without one, its key.
+// With a server, options of a local model are errors. Without a server, its key is an error.
 void check_server_options(const ChatFlags& flags, const std::vector<const CLI::Option*>& of_model) {
   if (flags.server.empty()) {
     if (!flags.api_key_file.empty())

@@ -24,7 +24,7 @@ struct ClassifyFlags {
   std::string output;
 };
 
-// Labels of one text, the most likely one first.
+// Returns one text's labels, the most likely one first.
 std::string classes_text(const std::vector<std::string>& labels, const std::vector<double>& probabilities) {
   std::vector<std::size_t> order(labels.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -78,7 +78,7 @@ int run_classify(const CLI::App& command, const ClassifyFlags& flags) {
 
 }  // namespace
 
-// `tp-infer classify`: which of its labels a classifier gives texts.
+// `tp-infer classify`: the probabilities of a classifier's labels for texts.
 void add_classify_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<ClassifyFlags>();
   CLI::App* command = app.add_subcommand("classify", "Classify texts");

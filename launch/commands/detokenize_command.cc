@@ -39,7 +39,7 @@ TokenId id_from_json(const nlohmann::json& value) {
   const bool fits = value.is_number_unsigned()
                         ? value.get<std::uint64_t>() <= std::numeric_limits<TokenId>::max()
                         : value.get<std::int64_t>() >= std::numeric_limits<TokenId>::min();
-  if (!fits) fail(fmt::format("the id {}, which no vocabulary has", json_text(value)));
+  if (!fits) fail(fmt::format("the id {}, which is outside any vocabulary", json_text(value)));
   return value.get<TokenId>();
 }
 

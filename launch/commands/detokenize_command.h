@@ -12,9 +12,8 @@ struct DetokenizeOptions {
   SkipSpecial skip_special = SkipSpecial::no;
 };
 
-// What the command does with its input: every line is a JSON list of ids, or an object with a member "ids"
-// that is one; writes its text and a newline, or with `jsonl` the text as a JSON string. Throws RequestError
-// with the number of the line.
+// Decodes each line of `in`, which is a JSON list of ids or an object with such a list in "ids". Writes the
+// text and a newline, or with `jsonl` a JSON string. Throws RequestError with the line's number.
 void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& options, std::istream& in,
                       const TextSink& write);
 

@@ -33,7 +33,7 @@ struct DownloadFlags {
   bool json = false;
 };
 
-// What one run works with.
+// The model's files on the Hub, and the client that fetches them.
 struct Source {
   HubName name;
   CurlHttp http;
@@ -59,8 +59,8 @@ nlohmann::json json_of(const HubFile& file) {
           {file.kind == ChecksumKind::sha256 ? "sha256" : "git_sha1", file.checksum}};
 }
 
-// What `download` would fetch of the files. A repository that needs a choice, or has nothing to run, can be
-// listed all the same; then the reason is `problem`.
+// The files that `download` would fetch. A listing doesn't fail if the repository needs a choice or contains
+// no model: `problem` gives the reason.
 struct Choice {
   std::set<std::string> fetched;
   std::string problem;
@@ -108,12 +108,12 @@ void list(Source& source, const DownloadFlags& flags) {
   for (const HubFile& file : source.listing.files)
     bytes += choice.fetched.contains(file.path) ? file.size : 0;
   print_message(choice.problem.empty()
-                    ? fmt::format("tp-infer: {} files; download fetches those with an asterisk, {}",
+                    ? fmt::format("tp-infer: {} files; download fetches the files with an asterisk, {}",
                                   source.listing.files.size(), format_bytes(bytes))
                     : fmt::format("tp-infer: {}", choice.problem));
 }
 
-// What to give to --model: the name if it means the same.
+// Returns the value for --model: the repository's name if it leads to the same files.
 std::string model_argument(const HubName& name, const std::filesystem::path& path, bool in_cache) {
   std::error_code error;
   const bool is_cached = in_cache && !std::filesystem::exists(name.text(), error) &&
@@ -161,7 +161,7 @@ void fetch(Source& source, const DownloadFlags& flags, DownloadProgress& progres
   output.finish();
 }
 
-// Who sets HF_ENDPOINT to such an address wants it so, but may not think of the token.
+// A user who sets HF_ENDPOINT to such an address means it, but may forget that the token is sent, too.
 bool shows_token(const HubSettings& settings) {
   const std::string origin = origin_of(settings.endpoint);
   const bool is_local = origin.starts_with("http://127.") || origin.starts_with("http://localhost:") ||

@@ -48,7 +48,7 @@ void write_npy(const std::string& path, const std::vector<std::vector<float>>& e
   writer.finish();
 }
 
-// All of them, in the order of the inputs.
+// Writes all embeddings in the order of the inputs.
 void write_embeddings(Engine& engine, const EmbedFlags& flags, const std::vector<BatchText>& inputs,
                       ResultOutput* json) {
   const Embedder embedder(engine, find_model(flags.engine.options.model), options_of(flags));

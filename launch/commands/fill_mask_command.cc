@@ -115,7 +115,7 @@ int run_fill_mask(const CLI::App& command, const FillMaskFlags& flags) {
 
 }  // namespace
 
-// `tp-infer fill-mask`: which words a masked language model puts in place of masks.
+// `tp-infer fill-mask`: the most likely words for masks, from a masked language model.
 void add_fill_mask_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<FillMaskFlags>();
   CLI::App* command = app.add_subcommand("fill-mask", "Find the most likely words for masks in texts");

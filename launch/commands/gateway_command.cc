@@ -87,8 +87,8 @@ struct GatewayFlags {
   }
 };
 
-// Keys and configuration count separately: a mistake in one of the files must not keep the other from
-// counting.
+// Keys and configuration are reloaded separately, so a mistake in one file doesn't keep the other file from
+// taking effect.
 void reload(Gateway& gateway, const GatewayFlags& flags) {
   try {
     if (const auto read_keys = flags.access.key_reader()) {
@@ -137,8 +137,8 @@ int run(const GatewayFlags& flags) {
         flags.host));
   if (flags.any_bits)
     print_message(
-        "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from that "
-        "of an undisturbed run");
+        "tp-infer gateway: with --any-bits, an answer that is continued after a restart may differ from an "
+        "undisturbed run's");
   const std::string reason = gateway.run();
   if (reason.empty()) return 0;
   print_message(
@@ -148,7 +148,7 @@ int run(const GatewayFlags& flags) {
 
 }  // namespace
 
-// `tp-infer gateway`: a process in front of a server, which outlives the server.
+// `tp-infer gateway`: a process in front of a server. It outlives the server.
 void add_gateway_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<GatewayFlags>();
   CLI::App* command = app.add_subcommand("gateway", "Run a server, and finish its answers if it dies");

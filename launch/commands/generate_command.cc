@@ -58,8 +58,8 @@ std::vector<BatchText> read_prompts(const GenerateFlags& flags) {
   return prompts;
 }
 
-// How many requests a batch has, see count_requests. Throws RequestError unless --resume can distinguish
-// them.
+// Returns the number of a batch's requests, see count_requests. Throws RequestError if --resume can't
+// distinguish them.
 std::size_t check_batch(const GenerateFlags& flags) {
   if (!flags.resume) return count_requests(flags.batch_file);
   DistinctIds ids;
@@ -72,7 +72,7 @@ std::size_t check_batch(const GenerateFlags& flags) {
   });
 }
 
-// What rank 0 reads before the engine is opened, so that mistakes are reported early.
+// Rank 0 reads these before it opens the engine, so mistakes are reported early.
 struct GeneratePreparation {
   std::vector<BatchText> prompts;
   std::size_t known_requests = 0;  // prompts, or lines of a batch; 0: more may come
@@ -117,7 +117,7 @@ void report_prompts(const GenerateOutput::PromptTokens& tokens, bool has_store) 
   print_note(text + "\n");
 }
 
-// A token as it is in the vocabulary, such as "fr_XX", or an id.
+// Returns the id of a token in the vocabulary, such as "fr_XX", or of a number.
 TokenId token_named(const Engine& engine, const std::string& text) {
   if (const std::optional<TokenId> known = engine.find_token(text)) return *known;
   const auto id = parse_number<TokenId>(text);
@@ -128,7 +128,7 @@ TokenId token_named(const Engine& engine, const std::string& text) {
   return *id;
 }
 
-// Rank 0: continues all prompts. Returns the exit status.
+// Continues all prompts on rank 0. Returns the exit status.
 int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& prepared) {
   const std::filesystem::path model = find_model(flags.engine.options.model);
   GenerateOutput output(*prepared.output, engine,
@@ -149,7 +149,7 @@ int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& pr
                    .model = model,
                    .template_file = flags.template_file,
                    .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
-                   // As many requests wait as run at once, so that no step runs short of sequences.
+                   // The engine gets twice the requests that can run, so no step lacks sequences.
                    .most_at_once = 2 * flags.engine.options.max_sequences,
                    .reports_times = flags.json,
                    // A reader of a pipe may show texts on the same terminal.
@@ -170,7 +170,8 @@ int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& pr
   return output.failed_requests() != 0 ? 1 : 0;
 }
 
-// Wrong usage that only rank 0 sees, as it alone has read standard input. Returns the exit status.
+// Reports a missing prompt. Only rank 0 knows this, because it alone has read standard input. Returns the
+// exit status.
 int refuse_nothing(const Communicator& comm) {
   if (comm.is_root()) {
     print_message(
@@ -198,7 +199,7 @@ bool has_prompt(const GenerateFlags& flags) {
   return !flags.prompts.empty() || !flags.prompt_file.empty() || !flags.token_file.empty();
 }
 
-// Without a prompt, text from a pipe is the prompt, and the demo model has a default one. Rank 0.
+// Sets the prompt on rank 0: without --prompt, text from a pipe, or the demo model's default.
 void find_prompt(GenerateFlags& flags) {
   if (has_prompt(flags) || !flags.batch_file.empty()) return;
   if (const std::optional<std::string> text = read_piped_text()) flags.prompts = {*text};

@@ -4,7 +4,7 @@
 
 namespace tp {
 
-// What `tp-infer` does without arguments: the demo model tells a story. Returns the exit status.
+// Runs `tp-infer` without arguments: the demo model tells a story. Returns the exit status.
 int run_demo(const CLI::App& app);
 
 }  // namespace tp

@@ -30,13 +30,13 @@ struct InspectFlags {
   std::string output;
 };
 
-// The part of the first layer with attention, or of the first one.
+// Returns the attention of the first layer that has one, or the first layer's.
 const AttentionPartSpec& shown_attention(const ModelSpec& spec) {
   const auto found = std::ranges::find_if(spec.blocks, keeps_keys);
   return (found == spec.blocks.end() ? spec.blocks.front() : *found).attention;
 }
 
-// The width of the first layer with an MLP or experts; 0 without such layers.
+// Returns the width of the first layer with an MLP or experts, or 0.
 std::size_t shown_width(const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
     if (const std::size_t width = intermediate_size(block.feed_forward); width != 0) return width;
@@ -68,7 +68,7 @@ double cache_bytes(const EnginePlan& plan, const ModelSpec& spec, const WeightSo
   return static_cast<double>(blocks * footprint.of(plan.tp(0)).cache_block);
 }
 
-// CacheUse::without_windows
+// see CacheUse::without_windows
 double cost_without_windows(const EnginePlan& plan, ModelSpec spec, const WeightSource& weights,
                             std::size_t tokens) {
   const double with_windows = cache_bytes(plan, spec, weights, tokens);
@@ -91,7 +91,7 @@ RankShare share_of(const ModelSpec& spec, const Footprint& footprint, std::size_
           .adapter_bytes = need.adapters};
 }
 
-// As the engine plans, with all ranks on this machine.
+// Plans like the engine, with all ranks on this machine.
 std::vector<RankShare> shares_of(const EnginePlan& plan, const ModelSpec& spec, const WeightSource& weights,
                                  std::size_t cache_blocks, std::size_t ranks) {
   set_threads(default_threads_of(ranks));

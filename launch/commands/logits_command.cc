@@ -23,7 +23,7 @@ struct LogitsFlags {
   bool bidirectional = false;
 };
 
-// Logits that are not finite: they are written nevertheless, as they help to find the reason.
+// Logits that are not finite. They are written anyway, because they help to find the reason.
 class UnusableLogits {
  public:
   void look_at(std::size_t position, std::span<const float> row) {
@@ -34,7 +34,7 @@ class UnusableLogits {
                          std::isnan(*found) ? "NaN" : "infinity");
   }
 
-  // Throws RequestError if there are any.
+  // Throws RequestError if any logits are not finite.
   void refuse(const std::string& path, std::size_t positions) const {
     require<RequestError>(positions_ == 0,
                           "{} is written, but {} of its {} rows have logits that are not finite numbers "
@@ -48,7 +48,7 @@ class UnusableLogits {
   std::string first_;
 };
 
-// A classifier's, of the sequence: [1, labels].
+// Writes a classifier's scores of the sequence: [1, labels].
 void write_scores(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
   const std::vector<float> scores =
       label_scores(engine, {{request_of(input), flags.token_file}}, "computing logits").front();
@@ -57,15 +57,15 @@ void write_scores(Engine& engine, const EncoderInput& input, const LogitsFlags& 
   writer.finish();
 }
 
-// Of all tokens, or those of the decoder: [tokens, vocab_size].
+// Writes the logits of all tokens, or of the decoder's tokens: [tokens, vocab_size].
 void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
   const std::string& path = flags.output;
   const bool is_seq2seq = engine.info().kind == ModelKind::seq2seq;
-  // A decoder without ids begins with one that the model has for it.
+  // Without ids, the decoder begins with the model's start token.
   const std::size_t rows = is_seq2seq ? std::max<std::size_t>(input.decoder_ids.size(), 1) : input.ids.size();
   NpyWriter writer(path, rows, engine.info().config.vocab_size);
   ProgressBar bar("computing logits");
-  // An error of the disk must not leave the step while other ranks are in it.
+  // A disk error must not leave the step while other ranks compute it.
   std::exception_ptr error;
   UnusableLogits unusable;
   const auto write_row = [&](std::size_t position, std::span<const float> row) {

@@ -24,7 +24,7 @@
 namespace tp {
 namespace {
 
-// Long contexts predict better, but their attention takes its time.
+// Longer contexts predict better, but their attention is slower.
 constexpr std::size_t kDefaultWindow = 2048;
 
 struct PerplexityFlags {
@@ -33,24 +33,24 @@ struct PerplexityFlags {
   std::string token_file;
   bool is_llama_cpp = false;
   LlamaCppOptions llama_cpp;
-  std::size_t window = 0;  // tokens; 0: as many as the model's positions, up to kDefaultWindow
+  std::size_t window = 0;  // tokens; 0: the model's positions, up to kDefaultWindow
   std::size_t stride = 0;  // tokens; 0: half of the window
   bool json = false;
   std::string output;
 
-  // Whether a base file is read, which has the text.
+  // Whether the text comes from a base file.
   bool compares() const { return !llama_cpp.base.empty() && text_file.empty() && token_file.empty(); }
 };
 
-// What is measured.
+// The measured text or tokens.
 struct Material {
-  std::string name;                   // of the file
-  std::optional<std::string> text{};  // else ids are given
+  std::string name;                   // name of the file
+  std::optional<std::string> text{};  // null if ids are given
   std::optional<std::vector<TokenId>> ids{};
 };
 
-// A step of the sliding window: the tokens [scored_from, end) are predicted from what is before them in
-// [begin, end).
+// A step of the sliding window: the tokens [scored_from, end) are predicted from earlier tokens in [begin,
+// end).
 struct Window {
   std::size_t begin;
   std::size_t scored_from;
@@ -59,9 +59,9 @@ struct Window {
 
 struct Result {
   double nll = 0.0;                    // sum of the negative logarithms of the tokens' probabilities
-  std::size_t tokens = 0;              // that were scored
-  std::size_t computed = 0;            // the contexts' tokens included
-  std::optional<std::size_t> bytes{};  // of the scored tokens' text; unknown without a tokenizer
+  std::size_t tokens = 0;              // scored tokens
+  std::size_t computed = 0;            // computed tokens, including the contexts'
+  std::optional<std::size_t> bytes{};  // bytes of the scored tokens' text; unknown without a tokenizer
   std::size_t windows = 0;
   double seconds = 0.0;
 
@@ -87,8 +87,9 @@ Material read_material(const PerplexityFlags& flags) {
   return {.name = flags.text_file, .text = std::move(text)};
 }
 
-// Every token but the first is in [scored_from, end) of exactly one window. As many as `stride` are scored
-// at a time, so each has at least window - stride tokens before it, once there are as many.
+// Divides a text into windows. Every token except the first is in [scored_from, end) of exactly one window. A
+// window scores `stride` tokens, so each has at least window - stride earlier tokens, if the text has as
+// many.
 std::vector<Window> slide(std::size_t tokens, std::size_t window, std::size_t stride) {
   std::vector<Window> windows;
   for (std::size_t begin = 0, done = 1; done < tokens; begin += stride) {
@@ -99,7 +100,7 @@ std::vector<Window> slide(std::size_t tokens, std::size_t window, std::size_t st
   return windows;
 }
 
-// Fills in what was not given. Throws RequestError.
+// Fills in missing options. Throws RequestError.
 void choose_window(PerplexityFlags& flags, const EngineInfo& info) {
   if (flags.window == 0) flags.window = std::min(kDefaultWindow, info.options.max_length);
   if (flags.stride == 0) flags.stride = std::max<std::size_t>(1, flags.window / 2);
@@ -108,12 +109,13 @@ void choose_window(PerplexityFlags& flags, const EngineInfo& info) {
                         "or --max-length); give a smaller --window",
                         flags.window, info.options.max_length);
   require<RequestError>(flags.stride < flags.window,
-                        "a stride of {} tokens leaves the first tokens of a window of {} nothing to be "
-                        "predicted from; give a --stride that is smaller than the --window",
+                        "with a stride of {} tokens, the first tokens of a window of {} have no context; "
+                        "give a --stride that is smaller than the --window",
                         flags.stride, flags.window);
 }
 
-// Bytes of the text of the scored tokens: all but the first, which may be a control token without a text.
+// Returns the bytes of the scored tokens' text. The first token is not scored; it may be a control token
+// without a text.
 std::optional<std::size_t> scored_bytes(const Engine& engine, const Material& material,
                                         const std::vector<TokenId>& tokens) {
   if (!engine.has_tokenizer()) return std::nullopt;
@@ -223,13 +225,13 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
   });
 }
 
-// Options of one protocol choose it.
+// Chooses the protocol by the options that only one of them has.
 void choose_protocol(const CLI::App& command, PerplexityFlags& flags) {
   const bool is_chosen = command.count("--protocol") > 0;
   for (const char* name : {"--context", "--chunks", "--kl-base"}) {
     const bool is_given = command.count(name) > 0;
     require<CLI::ValidationError>(!is_given || !is_chosen || flags.is_llama_cpp,
-                                  "{}: expected --protocol llama.cpp beside it, found windows", name);
+                                  "{}: expected --protocol llama.cpp with it, found windows", name);
     flags.is_llama_cpp = flags.is_llama_cpp || is_given;
   }
   for (const char* name : {"--window", "--stride"}) {

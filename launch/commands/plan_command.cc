@@ -37,11 +37,11 @@ struct PlanFlags {
 struct PlannedWork {
   EnginePlan plan;
   Workload workload;
-  std::size_t longest = 0;  // tokens that the model takes, if less than is asked for; else 0
+  std::size_t longest = 0;  // the model's longest sequence, if a longer one was requested; otherwise 0
 };
 
-// Memory and times are those of one context. The engine's plan stops at the longest sequence of the model;
-// the usual lengths, which nobody has asked for, do so, too.
+// Memory and times refer to the same context. The engine's plan ends at the model's longest sequence, so the
+// default lengths are limited to it, too.
 PlannedWork planned_work(const EnginePlan& plan, const Workload& asked) {
   PlannedWork work{plan, asked};
   const auto limit = [&](std::size_t& tokens, std::size_t usual) {
@@ -105,7 +105,8 @@ void add_workload_options(CLI::App& command, PlanFlags& flags) {
 
 }  // namespace
 
-// `tp-infer plan`: what a model would do on other machines. Needs neither MPI nor weights, but to probe.
+// `tp-infer plan`: a model's predicted speed and memory on other machines. Needs neither MPI nor weights,
+// except to probe.
 void add_plan_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand("plan", "Predict a model's memory and speed on many hosts");

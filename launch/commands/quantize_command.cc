@@ -61,7 +61,7 @@ void require_free_name(const QuantizeFlags& flags) {
                         flags.output);
 }
 
-// What the model is called: "llama" of "models/llama/", "NAME" of "ORG/NAME".
+// Returns the model's name: "llama" for "models/llama/", "NAME" for "ORG/NAME".
 std::string name_of_model(const std::string& given) {
   const std::filesystem::path path(given);
   return path.has_filename() ? path.stem().string() : path.parent_path().filename().string();

@@ -29,7 +29,7 @@ struct RankFlags {
   std::string output;
 };
 
-// Adds the query with each document, or ids of both together. Neighbours with texts are one list.
+// Combines the query with each document, or takes ids of both. Consecutive texts form one list.
 Ranking ranking_of(const Engine& engine, const std::string& query, const std::vector<BatchText>& documents) {
   Ranking ranking(engine);
   std::vector<std::string> texts;
@@ -93,8 +93,8 @@ int run_rank(const CLI::App& command, const RankFlags& flags) {
 
 }  // namespace
 
-// `tp-infer rank`: how well documents answer a query, by a cross-encoder, a listwise reranker, or a decoder
-// that answers yes and no.
+// `tp-infer rank`: scores how well documents answer a query, with a cross-encoder, a listwise reranker, or a
+// decoder that answers yes and no.
 void add_rank_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<RankFlags>();
   CLI::App* command = app.add_subcommand("rank", "Order documents by how well they answer a query");

@@ -46,7 +46,7 @@ void run(const RenderChatArguments& arguments) {
 
 }  // namespace
 
-// `tp-infer render-chat`: prints what a model's chat template makes of messages.
+// `tp-infer render-chat`: prints messages rendered by a model's chat template.
 void add_render_chat_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("render-chat", "Render a conversation with the chat template");
   const OptionGroup options(*command);

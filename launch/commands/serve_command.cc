@@ -47,16 +47,16 @@ constexpr const char* kServeFooter =
     "process id in --pid-file. A second signal stops the server after the current step.\n"
     "Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
-// mpirun sends SIGTERM, and then kills the ranks: Open MPI 4 after a second, Open MPI 5 after a quarter of a
-// second. The server acts before that.
+// Times of mpirun. It sends SIGTERM and then kills the ranks: Open MPI 4 after a second, Open MPI 5 after a
+// quarter of a second. The server must act earlier.
 struct TimesOfMpirun {
-  std::chrono::milliseconds until_loss = 300ms;  // without a step: a rank was lost
+  std::chrono::milliseconds until_loss = 300ms;  // without a step: a rank is considered lost
   std::chrono::milliseconds drain = 600ms;
 };
 
 TimesOfMpirun times_of_mpirun() {
   const std::optional<Launcher> launcher = find_launcher();
-  // prted starts the ranks on other hosts.
+  // With Open MPI 5, prted starts the ranks on other hosts.
   const bool is_open_mpi_5 = launcher && (launcher->name == "prterun" || launcher->name == "prted");
   if (is_open_mpi_5) return {.until_loss = 80ms, .drain = 150ms};
   return {};
@@ -66,7 +66,7 @@ constexpr const char* kNoChat =
     "this model has no chat template: start the server with --chat-template FILE, or send texts to "
     "/v1/completions";
 
-// A file that holds the process id, as long as the process lives.
+// A file with the process id, which exists as long as the process.
 class PidFile {
  public:
   explicit PidFile(const std::string& file) : file_(file) {
@@ -93,7 +93,7 @@ ServeOptions options_of(const ServeFlags& flags) {
   return options;
 }
 
-// What rank 0 sets up before the engine is opened, so that mistakes are reported early.
+// Rank 0 sets these up before it opens the engine, so mistakes are reported early.
 struct ServePreparation {
   explicit ServePreparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(options_of(flags)) {
     const std::filesystem::path model = find_model(flags.engine.options.model);
@@ -116,8 +116,8 @@ void reload_keys(Server& server, bool is_asked) {
   }
 }
 
-// The first signal drains, the second one leaves, a third one ends the process. SIGHUP reads the file of keys
-// again; without a file, it ends the process as usual.
+// The first signal lets requests finish, the second one ends the server, and the third one ends the process.
+// SIGHUP reloads the file of keys. Without such a file, SIGHUP ends the process as usual.
 void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_time, bool has_key_file) {
   ShutdownSignals& signals = has_key_file ? prepared.signals.emplace(std::initializer_list<int>{SIGHUP})
                                           : prepared.signals.emplace();
@@ -160,12 +160,12 @@ void welcome(const ServeFlags& flags, const Server& server, const std::string& n
                   flags.host));
 }
 
-// What is wrong with the files for embeddings must not keep others from being served.
+// Bad embedding files disable only the embedding endpoints.
 void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
   try {
     model.embedder.emplace(*model.engine, folder, EmbedOptions{});
   } catch (const Error& error) {
-    // Clients need not know where the model is.
+    // Clients don't need to know the model's path.
     model.no_embedder = error.what();
     const std::string place = (folder / "").string();
     for (std::size_t at = 0; (at = model.no_embedder.find(place)) != std::string::npos;)
@@ -202,7 +202,7 @@ int run_serve(const CLI::App& command, const ServeFlags& flags) {
   // Launchers forward signals to every rank, and rank 0 ends the others.
   if (launched_rank().rank != 0) ShutdownSignals::ignore();
   std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the server
-  // A reload while the model is loading: the keys are read again when it is ready.
+  // A reload during loading takes effect when the model is ready, because the keys are read again then.
   if (launched_rank().rank == 0 && !flags.access.api_key_file.empty()) std::signal(SIGHUP, SIG_IGN);
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::unique_ptr<ServePreparation> prepared;

@@ -1,5 +1,5 @@
-// The subcommands of the program, of which main.cc has the table. Each function adds one to the app. What the
-// subcommand ends with goes to `status`, which lives as long as the app.
+// The program's subcommands. main.cc contains their table. Each function adds one subcommand to the app. A
+// subcommand stores its exit status in `status`, which lives as long as the app.
 #pragma once
 
 namespace CLI {

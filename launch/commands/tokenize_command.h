@@ -14,11 +14,11 @@ struct TokenizeOptions {
   AddSpecial add_special = AddSpecial::yes;
 };
 
-// How commands print ids: as a JSON list.
+// Formats ids as a JSON list, for commands that print them.
 std::string list_of(const std::vector<TokenId>& ids);
 
-// What the command does with its input: writes a JSON list of ids for every line, which is a text or, with
-// `jsonl`, the JSON string of one. Throws RequestError with the number of the line.
+// Encodes each line of `in`, which is a text, or with `jsonl` a JSON string. Writes a JSON list of ids per
+// line. Throws RequestError with the line's number.
 void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, std::istream& in,
                     const TextSink& write);
 

@@ -44,8 +44,7 @@ void Console::print_dimmed(const std::string& text) const {
   print_note(fmt::format("{}{}{}", begin, text, end), notes);
 }
 
-// mpirun gives its ranks pipes, and a terminal of its own making for standard output, whatever its own
-// streams are.
+// mpirun gives its ranks pipes, and a new terminal as standard output, for any streams of its own.
 bool leads_to_terminal(int descriptor) {
   const std::optional<Launcher> launcher = find_launcher();
   return launcher && passes_streams_on(*launcher) && is_launchers(*launcher, descriptor)

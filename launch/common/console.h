@@ -7,25 +7,25 @@
 namespace tp {
 
 struct Console {
-  // Where prompts, notes and errors of messages go: with the answers where a person sees those, so that all
-  // keep their order; for a script to standard error.
+  // Receives prompts, notes and errors about messages. A person sees them in order on the terminal of the
+  // answers. For a script, they go to standard error.
   std::FILE* notes = stderr;
   bool has_person = false;    // a person types, and is prompted
   bool can_edit = false;      // the terminal is this process's own
-  bool is_launchers = false;  // the terminal is that of mpirun, which forwards lines
-  bool has_colours = false;   // notes may be dimmed
+  bool is_launchers = false;  // the terminal is mpirun's, which forwards lines
+  bool has_colours = false;   // notes can be dimmed
 
-  // Prints what is not part of the conversation, dimmed if that can be.
+  // Prints a note that isn't part of the conversation, dimmed if possible.
   void note(const std::string& text) const;
-  // The same without a new line.
+  // Prints a text without a newline, dimmed if possible.
   void print_dimmed(const std::string& text) const;
 };
 
-// Whether a standard stream of this process leads to a terminal: its own, or where mpirun passes the stream
-// on, that of mpirun.
+// Whether a standard stream leads to a terminal: this process's terminal or, if mpirun forwards the stream,
+// mpirun's.
 bool leads_to_terminal(int descriptor);
 
-// Examines the standard streams and, under mpirun, those of mpirun.
+// Examines the standard streams and, under mpirun, mpirun's streams.
 Console find_console();
 
 }  // namespace tp

@@ -13,9 +13,9 @@ namespace tp {
 
 using TextSink = std::function<void(std::string_view)>;
 
-// Writes process(line) and a newline for every line of `in`, several at a time while there is more to read at
-// once. The last line needs no newline at its end. A RequestError of process() is thrown again with the
-// number of the line in front of it, after the results of the lines before.
+// Writes process(line) and a newline for every line of `in`, several lines at a time if they have already
+// arrived. The last line needs no newline. Rethrows a RequestError of process() with the line's number in
+// front, after the results of earlier lines.
 template <class Process>
 void for_each_line(std::istream& in, const TextSink& write, Process&& process) {
   constexpr std::size_t kMaxPending = 1 << 16;

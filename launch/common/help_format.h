@@ -22,7 +22,7 @@ class HelpFormat : public CLI::Formatter {
   }
 
  private:
-  // Breaks the text at spaces. CLI11 indents what follows a line break.
+  // Breaks the text at spaces. CLI11 indents the following lines.
   static std::string wrapped(std::string text, std::size_t width) {
     std::size_t begin = 0;
     while (text.size() - begin > width) {

@@ -21,7 +21,7 @@ bool InputBuffer::fill(int milliseconds) {
   return size > 0;
 }
 
-// Of a line that is dropped the newline ends the dropping.
+// A dropped line ends at its newline.
 void InputBuffer::add(std::string_view text) {
   if (line_ != Line::dropped) return keep(text);
   const std::size_t end = text.find('\n');
@@ -54,7 +54,7 @@ std::optional<std::string> InputBuffer::take_line() {
   const std::size_t end = has_line_ ? bytes_.find('\n') : std::string::npos;
   if (end == std::string::npos && (!ended_ || bytes_.empty())) return std::nullopt;
   const std::size_t size = std::min(end, bytes_.size());
-  // The line is moved: it may be as large as what memory holds.
+  // The line is moved, because it may fill most of the memory.
   std::string rest = bytes_.substr(std::min(size + 1, bytes_.size()));
   std::string line = std::exchange(bytes_, std::move(rest));
   line.resize(size);

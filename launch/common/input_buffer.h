@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// The bytes of a descriptor, usually standard input, that have been received and not yet consumed.
+// Bytes that were received from a descriptor, usually standard input, but not consumed yet.
 class InputBuffer {
  public:
   static constexpr std::size_t kLongestLine = std::size_t{256} << 20;
@@ -14,12 +14,12 @@ class InputBuffer {
   InputBuffer() = default;
   explicit InputBuffer(int descriptor) : descriptor_(descriptor) {}
 
-  // Reads what is there, after waiting for it as long as asked for (-1: for ever, or up to a signal); false
-  // if nothing came.
+  // Receives available bytes. Waits for them up to this time (-1: forever, or until a signal). Returns false
+  // if none arrived.
   bool fill(int milliseconds);
 
-  // Takes the next line that has come, without its newline; the last one needs none. Throws RequestError in
-  // place of a line that is longer than kLongestLine or than memory has room for, and goes on behind it.
+  // Takes the next received line, without its newline. The last line needs no newline. Throws RequestError
+  // for a line that exceeds kLongestLine or the memory, and continues after it.
   std::optional<std::string> take_line();
 
   std::string& bytes() { return bytes_; }
@@ -28,7 +28,7 @@ class InputBuffer {
   bool ended() const { return ended_; }
 
  private:
-  enum class Line { kept, dropped, ended };  // what happens to the next line; ended: to be reported
+  enum class Line { kept, dropped, ended };  // state of the next line; ended: its end must be reported
 
   void add(std::string_view text);
   void keep(std::string_view text);

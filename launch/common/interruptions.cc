@@ -15,7 +15,8 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t terminal_changed = 0;
 
-// Wakes the waiting thread: a signal may be handled by any thread, and before the waiting begins.
+// Wakes the waiting thread, because any thread may handle a signal, and the signal may arrive before the
+// wait.
 int wake_up = -1;
 
 void wake() {
@@ -38,7 +39,7 @@ void remember_terminal(int) {
 void handle(int signal, void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;  // MPI's own calls go on
+  action.sa_flags = SA_RESTART;  // MPI's own calls continue
   sigemptyset(&action.sa_mask);
   sigaction(signal, &action, nullptr);
 }

@@ -2,8 +2,8 @@
 
 namespace tp {
 
-// While it exists, Ctrl-C (SIGINT) and SIGUSR1, which mpirun forwards, do not end the process but are
-// remembered, and so are changes of the terminal (SIGWINCH, SIGCONT). One at a time.
+// While this object exists, Ctrl-C (SIGINT) and SIGUSR1, which mpirun forwards, don't end the process but are
+// remembered. So are changes of the terminal (SIGWINCH, SIGCONT). Only one object may exist.
 class Interruptions {
  public:
   Interruptions();
@@ -11,17 +11,17 @@ class Interruptions {
   Interruptions(const Interruptions&) = delete;
   Interruptions& operator=(const Interruptions&) = delete;
 
-  // Whether there was one since the last call.
+  // Whether an interruption has occurred since the last call.
   static bool take();
 
-  // Whether since the last call the terminal was resized or the process was stopped and continued.
+  // Whether the terminal was resized, or the process was stopped and continued, since the last call.
   static bool take_terminal_change();
 
-  // Whether there is something to read at that descriptor, after waiting for it up to this long (-1: for
-  // ever) or until one of those signals came.
+  // Waits until the descriptor can be read, up to this time (-1: forever), or until one of these signals.
+  // Returns whether it can be read.
   static bool wait_for_input(int descriptor, int milliseconds);
 
-  // For ranks that have nothing to interrupt: SIGINT and SIGUSR1 do nothing.
+  // For ranks without anything to interrupt: ignores SIGINT and SIGUSR1.
   static void ignore();
 };
 

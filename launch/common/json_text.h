@@ -1,11 +1,11 @@
-// JSON as results are written.
+// Formats results as JSON.
 #pragma once
 
 #include <string>
 
 namespace tp {
 
-// `indent` < 0: on one line. Bytes that are not UTF-8, which names of files may have, become U+FFFD.
+// `indent` < 0: on one line. Bytes that are not UTF-8, for example in file names, become U+FFFD.
 template <class Json>
 std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);

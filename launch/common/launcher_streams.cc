@@ -24,7 +24,7 @@ bool is_same_file(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-// Other ranks and mpirun itself write messages, too. In a file without O_APPEND they would write over ours.
+// Other ranks and mpirun itself write messages, too. In a file without O_APPEND, they would overwrite ours.
 bool is_shared_file(const Launcher& launcher, int descriptor) {
   struct stat own {};
   struct stat messages {};

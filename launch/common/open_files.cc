@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// The usual limit is 1024.
+// The default limit is 1024.
 std::size_t allow_many_connections(std::size_t wanted, std::size_t per_connection) {
   constexpr rlim_t kOthers = 48;
   rlimit limit{};

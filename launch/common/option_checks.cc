@@ -16,7 +16,7 @@
 namespace tp {
 namespace {
 
-// All of them, in their order.
+// All types, in their order.
 const std::vector<WeightType> kWeightTypes = [] {
   std::vector<WeightType> types;
   for (int type = 0; type <= static_cast<int>(kLastWeightType); ++type)

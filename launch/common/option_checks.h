@@ -1,4 +1,4 @@
-// What the value of an option must be. CLI11 has such checks too, but their texts are for programmers.
+// Checks of option values. CLI11 has such checks, too, but their messages are for programmers.
 #pragma once
 
 #include "tp/error.h"
@@ -13,13 +13,13 @@
 
 namespace tp {
 
-// An upper bound on token counts, and few enough to calculate with.
+// An upper bound on token counts that leaves room for arithmetic.
 constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 40;
 
 // "expected a whole number from 1 to 1024, found 0"
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostTokens);
 
-// "expected a number, found abc". Which numbers are sensible is another question: SamplingParams::validate.
+// "expected a number, found abc". SamplingParams::validate checks ranges.
 CLI::Validator number();
 
 inline constexpr double kMostGigabytes = 1e9;
@@ -33,14 +33,15 @@ CLI::Validator not_empty(std::string what);
 // "expected one of f32, f16, bf16, found f61; did you mean f16?"
 CLI::Validator one_of(std::vector<std::string> words);
 
-// The same of the types to which weights can be converted, and auto.
+// Accepts the types to which weights can be converted, and auto.
 CLI::Validator weight_type();
 
-// The same with those that checkpoints store, in which weights may be generated, and the type of a name.
+// Accepts all types in which weights can be generated, which includes all types of checkpoints.
+// find_generated_type() returns the type with this name.
 CLI::Validator generated_weight_type();
 std::optional<WeightType> find_generated_type(const std::string& name);
 
-// Throws the errors of `settings.validate()` as CLI::ValidationError, because options have these settings.
+// Rethrows errors of `settings.validate()` as CLI::ValidationError, because options set these settings.
 template <class Settings>
 void require_valid(const Settings& settings) {
   try {

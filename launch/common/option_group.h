@@ -23,8 +23,8 @@ class OptionGroup {
   explicit OptionGroup(CLI::App& command, std::string title = "Options")
       : command_(command), title_(std::move(title)) {}
 
-  // `type` names the values in help. `target` is a variable, or a function that gets the text. Help shows the
-  // value of a variable as the default, unless it is empty or 0.
+  // `type` names the values in help. `target` is a variable, or a function that receives the text. Help shows
+  // a variable's value as the default, unless it is empty or 0.
   template <class Target>
   CLI::Option* add(const std::string& names, Target&& target, const std::string& type,
                    const CLI::Validator& check, const std::string& help) const {
@@ -58,7 +58,7 @@ class OptionGroup {
     if (!target.empty()) option->default_str(fmt::format("{}", fmt::join(target, ",")));
     return option->check(CLI::Validator(check_parts, ""))->type_name(type)->group(title_);
   }
-  // A choice among words, of which the first is the default.
+  // A choice among words. The first is the default.
   template <class Target>
   CLI::Option* add_choice(const std::string& names, Target&& target, const std::string& type,
                           const std::vector<std::string>& words, const std::string& help) const {

@@ -19,7 +19,7 @@ void add_flags(const CLI::App& command) {
     flags().insert(option->get_lnames().begin(), option->get_lnames().end());
 }
 
-// Flags of other names than their field. The first that the subcommand has is meant.
+// Flags whose name differs from their field. The subcommand's first flag among them is meant.
 std::vector<std::string> names_of(std::string field) {
   static const std::map<std::string, std::vector<std::string>> kOthers = {
       {"bad_words", {"bad-word"}},
@@ -35,7 +35,7 @@ std::vector<std::string> names_of(std::string field) {
   return {field};
 }
 
-// "--max-sequences" of "max_sequences", or nothing.
+// Returns "--max-sequences" for "max_sequences", or nothing.
 std::string flag_of(const std::string& field) {
   for (const std::string& name : names_of(field))
     if (flags().contains(name)) return "--" + name;

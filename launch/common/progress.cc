@@ -13,7 +13,7 @@
 namespace tp {
 namespace {
 
-// A terminal of another process, such as mpirun's, is taken for a usual one.
+// A terminal of another process, such as mpirun's, is assumed to have the usual width.
 std::size_t terminal_columns() {
   constexpr std::size_t kUsual = 80;
   winsize size{};
@@ -27,7 +27,7 @@ ProgressBar::ProgressBar(std::string label, bool own_terminal)
     : label_(std::move(label)),
       visible_(own_terminal ? ::isatty(STDERR_FILENO) == 1 : leads_to_terminal(STDERR_FILENO)) {}
 
-// The bar is gone when what it announced is there.
+// The bar disappears when the announced work is done.
 ProgressBar::~ProgressBar() { hide(); }
 
 void ProgressBar::update(std::optional<double> fraction, std::string_view details) {
@@ -50,7 +50,7 @@ std::string ProgressBar::time_left(double fraction) {
   }
   const double seconds = std::chrono::duration<double>(drawn_ - begun_).count();
   const double done = fraction - *first_fraction_;
-  if (seconds < 1 || done <= 0) return {};  // too early to tell
+  if (seconds < 1 || done <= 0) return {};  // too early to estimate
   return fmt::format(", {} left", format_duration(seconds * (1 - fraction) / done));
 }
 

@@ -8,22 +8,21 @@
 
 namespace tp {
 
-// A bar on stderr for something that takes long; silent unless stderr leads to a terminal.
+// A bar on stderr for long work. Silent if stderr doesn't lead to a terminal.
 class ProgressBar {
  public:
-  // `label` says what is going on: "loading llama".
-  // `own_terminal`: not at mpirun's terminal, which shows stdout and stderr in any order, so that the end of
-  // the bar could erase a prompt.
+  // `label` names the work: "loading llama". `own_terminal`: hides the bar on mpirun's terminal, which shows
+  // stdout and stderr in any order, so that the end of the bar could erase a prompt.
   explicit ProgressBar(std::string label, bool own_terminal = false);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   // `fraction` is in [0, 1], or nothing if the end is unknown. `details` follow the bar: ", 1.2 GiB of 4.9
-  // GiB". Draws at most five times a second, and adds the time left when the speed is known.
+  // GiB". Draws at most five times per second. Shows the remaining time if the speed is known.
   void update(std::optional<double> fraction, std::string_view details = {});
 
-  // Until the next update: makes room for a line of text.
+  // Hides the bar until the next update, to make room for a line of text.
   void hide();
 
  private:
@@ -35,7 +34,7 @@ class ProgressBar {
   bool visible_;
   Clock::time_point drawn_{};
   Clock::time_point begun_{};
-  std::optional<double> first_fraction_;  // something may be done before the bar begins
+  std::optional<double> first_fraction_;  // progress before the bar began
 };
 
 }  // namespace tp

@@ -8,7 +8,7 @@
 namespace tp {
 namespace {
 
-// "[=====     ]" with `room` for all of it; nothing if that is too short to be read.
+// Returns "[=====     ]" of this total width, or nothing if it would be too short.
 std::string bar_of(double fraction, std::size_t room) {
   constexpr std::size_t kShortest = 5;
   constexpr std::size_t kLongest = 30;

@@ -8,7 +8,8 @@
 
 namespace tp {
 
-// A line of less than `columns`: "loading llama [=====     ]  50%, 47 s left". Long details shorten the bar.
+// Returns a line shorter than `columns`: "loading llama [=====     ]  50%, 47 s left". Long details shorten
+// the bar.
 std::string progress_line(std::string_view label, std::optional<double> fraction, std::string_view details,
                           std::size_t columns);
 

@@ -1,4 +1,4 @@
-// A measured rate beside the machine's peak.
+// A measured rate compared with the machine's peak.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct Rate {
   double found;
   double peak;
 
-  // A rate above the peak means that the peak is wrong (the machine was disturbed while it was measured) or
-  // that the data came from a cache and not from memory.
+  // Whether the rate exceeds the peak: the peak was measured on a disturbed machine, or the data came from a
+  // cache instead of memory.
   bool exceeds() const { return found > peak; }
 
   // "0.85", or "over"

@@ -35,7 +35,7 @@ bool is_regular(int descriptor) {
   return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// Some network file systems have no locks; there nobody can know.
+// Some network file systems have no locks. Other jobs can't be detected on them.
 bool is_locked_by_another(int descriptor) {
   return ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
@@ -77,7 +77,7 @@ void ResultOutput::write_all(std::string_view text) {
     if (written >= 0) {
       text.remove_prefix(static_cast<std::size_t>(written));
     } else if (errno == EAGAIN) {
-      // A pipe that somebody has made non-blocking: its reader needs time.
+      // Another program may have made the pipe non-blocking. Its reader needs time.
       pollfd room{descriptor_, POLLOUT, 0};
       ::poll(&room, 1, -1);
     } else if (errno != EINTR) {
@@ -88,7 +88,7 @@ void ResultOutput::write_all(std::string_view text) {
 
 void ResultOutput::finish() {
   replace_once();
-  // Of standard output a copy is closed: the check is the same, and the descriptor stays taken.
+  // For standard output, a copy is closed. This performs the same check and keeps the descriptor in use.
   const int last = descriptor_ == STDOUT_FILENO ? ::dup(STDOUT_FILENO) : std::exchange(descriptor_, -1);
   if (last < 0 || ::close(last) != 0) fail(errno);
 }

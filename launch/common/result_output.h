@@ -1,4 +1,4 @@
-// Where a command's results go.
+// The output of a command's results.
 #pragma once
 
 #include <string>
@@ -8,35 +8,34 @@
 
 namespace tp {
 
-// Standard output, or the file of --output. Every write is checked, and so is the close: lost results must
-// not end with exit status 0. Rank 0 alone has one.
+// Standard output, or the file of --output. All writes and the close are checked, because lost results must
+// not end with exit status 0. Only rank 0 has an output.
 //
-// Under mpirun standard output is a pipe to mpirun, which writes it wherever its own standard output goes and
-// ignores a full disk: only a file is checked to the end there.
+// Under mpirun, standard output is a pipe to mpirun. mpirun ignores a full disk, so only files are checked
+// completely.
 class ResultOutput {
  public:
   enum class Existing { replace, append };
 
-  // Opens the file `path`, which need not be there; standard output for an empty path and for "-". What is to
-  // be replaced stays until the first write, so that a mistake that shows up before costs nothing. A regular
-  // file is locked where its file system can do that: two jobs would mix their lines. `content` is what
-  // errors call what is written. Throws Error.
+  // Opens the file `path`, which need not exist, or standard output if `path` is empty or "-". An existing
+  // file keeps its content until the first write, so early mistakes cost nothing. A regular file is locked if
+  // its file system supports it, because two jobs would mix their lines. `content` names the results in
+  // errors. Throws Error.
   explicit ResultOutput(const std::string& path = {}, Existing existing = Existing::replace,
                         std::string_view content = "the results");
   ~ResultOutput();
   ResultOutput(const ResultOutput&) = delete;
   ResultOutput& operator=(const ResultOutput&) = delete;
 
-  // Hands all of `text` to the operating system. Throws Error with the operating system's reason. At a
-  // terminal control characters become '?', but newlines and tabs: a model may say anything, and with some of
-  // them it would steer the terminal.
+  // Passes the whole text to the operating system. Throws Error with the operating system's reason. At a
+  // terminal, control characters except newlines and tabs become '?', because a model's text could steer the
+  // terminal.
   void write(std::string_view text);
 
-  // Whether what is written shows on a terminal.
+  // Whether the output goes to a terminal.
   bool is_terminal() const { return is_terminal_; }
 
-  // Call it after the last write: closes the file, which is when some file systems report a failure. Throws
-  // Error.
+  // Closes the file after the last write. Some file systems report a failure only then. Throws Error.
   void finish();
 
  private:

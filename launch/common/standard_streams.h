@@ -2,9 +2,10 @@
 
 namespace tp {
 
-// Opens the descriptors 0, 1 and 2 that the program was started without, as by `<&-` in a shell. Else the
-// next file or socket would take their numbers, MPI's own among them, and standard input would be read from
-// there. Input is empty then, messages are dropped, and every write of results fails. Call it first of all.
+// Opens the descriptors 0, 1 and 2 if the program was started without them, like with `<&-` in a shell.
+// Otherwise the next file or socket, such as MPI's, would get their numbers, and standard input would be read
+// from it. The opened input is empty, messages are dropped, and writing results fails. Call it before
+// anything else.
 void open_standard_streams();
 
 }  // namespace tp

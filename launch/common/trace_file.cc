@@ -12,7 +12,7 @@
 namespace tp {
 namespace {
 
-// What an event's detail counts.
+// Returns the unit of an event's detail.
 const char* detail_name(Activity activity) {
   switch (activity) {
     case Activity::step:
@@ -29,7 +29,7 @@ const char* detail_name(Activity activity) {
   }
 }
 
-// A row of the picture is a "thread" of one "process".
+// Each row of the picture is a "thread" of a "process".
 std::string row_name(std::size_t row, std::size_t rank, const std::string& host, const char* what) {
   const nlohmann::json event = {{"name", "thread_name"},
                                 {"ph", "M"},
@@ -74,7 +74,7 @@ void TraceFile::finish(Engine& engine) {
   file_->write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (std::size_t rank = 0; rank < traces.size(); ++rank) {
     std::string events = (rank == 0 ? "" : ",\n") + row_name(rank, rank, reports[rank].host, "");
-    // Behind the rows of all ranks.
+    // The row follows all ranks' rows.
     const std::size_t second_row = traces.size() + rank;
     if (std::ranges::any_of(traces[rank].events, is_beside_computing))
       events += ",\n" + row_name(second_row, rank, reports[rank].host, ": sums beside computing");

@@ -1,5 +1,5 @@
-// --trace FILE: what every rank did when, as Chrome (chrome://tracing) and Perfetto (ui.perfetto.dev) show
-// it.
+// --trace FILE: each rank's activities over time, for Chrome (chrome://tracing) and Perfetto
+// (ui.perfetto.dev).
 #pragma once
 
 #include "launch/common/result_output.h"
@@ -18,9 +18,9 @@ class TraceFile {
   // cannot be written.
   explicit TraceFile(const std::string& path);
 
-  // Lets the ranks record from here on. Rank 0.
+  // Starts recording on all ranks. Only for rank 0.
   void begin(Engine& engine) const;
-  // Writes what they recorded. Rank 0; throws Error if the disk is full.
+  // Writes the recorded events. Only for rank 0. Throws Error if the disk is full.
   void finish(Engine& engine);
 
  private:

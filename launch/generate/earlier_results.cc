@@ -18,11 +18,11 @@ namespace fs = std::filesystem;
 
 constexpr int kAllSamples = -1;
 
-// What a line of results begins with: GenerateOutput writes members in the order of their names, OpenAI's in
-// theirs.
+// Lines of results begin with these texts. GenerateOutput sorts members by name. OpenAI's form has its own
+// order.
 constexpr std::string_view kBeginnings[] = {R"({"error":")", R"({"finish_reason":")", R"({"id":"batch_req)"};
 
-// Nothing if it is not JSON.
+// Returns null if the line isn't JSON.
 nlohmann::json parsed(const std::string& line) {
   try {
     return parse_strict_json(line);
@@ -59,7 +59,7 @@ void require_resumable(const std::string& path) {
 EarlierResults::EarlierResults(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   require<RequestError>(file.is_open(), "cannot read {} to resume it; check its permissions", path);
-  std::uintmax_t whole_lines = 0;  // bytes of them
+  std::uintmax_t whole_lines = 0;  // bytes of complete lines
   std::size_t number = 0;
   std::string line;
   while (std::getline(file, line) && !file.eof()) {
@@ -100,15 +100,14 @@ bool EarlierResults::has(const nlohmann::json& id, int sample) const {
 }
 
 void DistinctIds::add(const nlohmann::json& id) {
-  require<RequestError>(
-      !id.is_null(),
-      "it has no `id`, by which --resume knows what is done; give every request one of its own");
+  require<RequestError>(!id.is_null(),
+                        "it has no `id`, but --resume recognizes finished requests by their ids; give every "
+                        "request a unique id");
   const std::string text = json_text(id);
-  require<RequestError>(
-      ids_.insert(text).second,
-      "an earlier request has the id {} too, by which --resume knows what is done; give every "
-      "request one of its own",
-      text);
+  require<RequestError>(ids_.insert(text).second,
+                        "an earlier request also has the id {}, but --resume recognizes finished requests by "
+                        "their ids; give every request a unique id",
+                        text);
 }
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// What --resume needs to know: which requests have their result already.
+// Results of an earlier run: --resume skips requests that already have one.
 #pragma once
 
 #include <map>
@@ -9,18 +9,17 @@
 
 namespace tp {
 
-// Throws RequestError if there is something at the path that is no regular file.
+// Throws RequestError if the path exists but is not a regular file.
 void require_resumable(const std::string& path);
 
-// The lines of results that an earlier run has left in its file.
+// Results that an earlier run wrote to its file.
 class EarlierResults {
  public:
-  // Reads the file, which is open for writing already. A last line that was not finished is cut off, so that
-  // the next one can be appended. Throws RequestError, and leaves the file as it is, where it does not hold
-  // results.
+  // Reads the file, which is already open for writing. Cuts off an unfinished last line, so that the next
+  // line can be appended. Throws RequestError and keeps the file unchanged if it contains no results.
   explicit EarlierResults(const std::string& path);
 
-  // Whether a request's continuation has its result, which an error is not.
+  // Whether a request's continuation has a result. An error is not a result.
   bool has(const nlohmann::json& id, int sample) const;
   // Requests with results.
   std::size_t requests() const { return samples_.size(); }
@@ -28,14 +27,14 @@ class EarlierResults {
  private:
   void add(const nlohmann::json& line);
 
-  // By id, as JSON: the samples. An answer in OpenAI's form has all of its request's in one line.
+  // Samples by id (as JSON). One line of an answer in OpenAI's form contains all samples of its request.
   std::map<std::string, std::set<int>> samples_;
 };
 
 // Makes sure that requests have distinct ids.
 class DistinctIds {
  public:
-  // Throws RequestError for a request without an id, and for an id that another request had.
+  // Throws RequestError for a request without an id, or with an earlier request's id.
   void add(const nlohmann::json& id);
 
  private:

@@ -22,7 +22,7 @@ nlohmann::json logprob_entry(const ScoredToken& token) {
   return {{"id", token.chosen.id}, {"logprob", rounded(token.chosen.logprob)}, {"top", top}};
 }
 
-// Where the time from `begin` to `end` went, for each of `tokens`.
+// Returns the milliseconds per token of each activity between `begin` and `end`.
 nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::size_t tokens) {
   const auto each = [&](double from, double to) {
     return tokens == 0 ? 0.0 : rounded(1000 * (to - from) / static_cast<double>(tokens));
@@ -34,19 +34,19 @@ nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::s
           {"control", each(begin.control, end.control)}};
 }
 
-// What every line has that answers a request of our own form.
+// Returns the fields that are common to all lines in our own form.
 nlohmann::json line_for(const AnswerFacts& facts, std::size_t index, std::size_t sample) {
   nlohmann::json line = {{"index", index}, {"sample", sample}};
   if (!facts.id.is_null()) line["id"] = facts.id;
   return line;
 }
 
-// Of a line of a batch, with its place.
+// Returns the error, with the line's number if the request is from a batch.
 std::string text_of(const AnswerFacts& facts, const std::string& error) {
   return facts.where.empty() ? error : fmt::format("{}: {}", facts.where, error);
 }
 
-// Whether it ended because the context was full, before max_tokens.
+// Whether the continuation ended before max_tokens because the context was full.
 bool filled_context(const Completion& completion, const Continuation& continuation) {
   return continuation.finish_reason == FinishReason::length &&
          continuation.token_ids.size() < static_cast<std::size_t>(completion.request.max_tokens);
@@ -162,7 +162,7 @@ void GenerateOutput::add(const TokensUnmasked& unmasked) {
   write_json(line);
 }
 
-// Writes what can be written without breaking the order.
+// Writes texts as long as their order allows it.
 void GenerateOutput::write_texts() {
   while (!answers_.empty()) {
     Answer& answer = answers_.begin()->second;
@@ -185,7 +185,7 @@ void GenerateOutput::write_text(Answer& answer) {
   }
   std::string out;
   if (!answer.begun) {
-    // Nothing is written before the first token: there may be an error instead.
+    // Nothing is written before the first token, because an error may come instead.
     if (continuation.token_ids.empty()) return;
     answer.begun = true;
     if (style_.headings) out += heading_of(answer);

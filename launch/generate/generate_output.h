@@ -17,10 +17,10 @@
 namespace tp {
 
 struct OutputStyle {
-  bool json = false;      // one object per line; else text
+  bool json = false;      // one object per line; otherwise text
   bool unmasked = false;  // JSON: a line for every pass of a diffusion language model
-  bool headings = false;  // text: a line that says which continuation follows
-  std::string model{};    // the name that answers in OpenAI's form give it
+  bool headings = false;  // text: a line before each continuation
+  std::string model{};    // the model's name in answers of OpenAI's form
 };
 
 // Collects the tokens of many requests and writes the results. JSON is written as results complete: one line
@@ -28,25 +28,25 @@ struct OutputStyle {
 // next one is streamed.
 class GenerateOutput {
  public:
-  // All of them must outlive it.
+  // All arguments must outlive this object.
   GenerateOutput(ResultOutput& file, const Engine& engine, OutputStyle style)
       : file_(file), engine_(engine), style_(std::move(style)) {}
 
-  // Of the continuations of a request, those that are not to be written.
+  // [samples] Whether an earlier run has already written the sample.
   using Written = std::vector<bool>;
 
-  // Each of these three gets the next request in order: `id` is the engine's number of it.
+  // Each of these three functions records the next request in order. `id` is the engine's id of the request.
   void expect(std::uint64_t id, Completion completion, Written written);
-  // It cannot be served.
+  // Records that the request failed with this error.
   void fail(const AnswerFacts& facts, const std::string& error);
-  // It needs no answer.
+  // Records that the request needs no answer.
   void skip() { ++requests_; }
 
-  // The time, in seconds since any fixed point, of what comes next: requests or events.
+  // Sets the time of the next requests or events, in seconds since any fixed point.
   void set_now(double seconds) { now_ = seconds; }
-  // Where time went since then, which is asked for in JSON.
+  // Sets the times of the activities since that point, for JSON.
   void set_time(const TimeParts& time) { time_ = time; }
-  // Whether a continuation begins or ends with one of these, so that set_time is wanted.
+  // Whether any event begins or ends a continuation. The caller must then call set_time().
   bool begins_or_ends(const std::vector<Event>& events) const;
   void add(const TokenEvent& event);
   void add(const PromptLogprobs& logprobs);
@@ -63,7 +63,7 @@ class GenerateOutput {
   std::size_t failed_requests() const { return failed_requests_; }
   std::size_t generated_tokens() const { return generated_tokens_; }
 
-  // Tokens of the prompts of finished requests, and those that did not have to be computed.
+  // Tokens of finished requests' prompts, and how many of them were not computed.
   struct PromptTokens {
     std::size_t all = 0;
     std::size_t cached = 0;    // found in the cache
@@ -77,16 +77,16 @@ class GenerateOutput {
     TimeParts time{};
   };
 
-  // What has come of one request.
+  // State of one request.
   struct Answer {
-    std::size_t index = 0;  // of the request, in the order given
+    std::size_t index = 0;  // position of the request in the input
     Written written{};
     Completion completion{};
     Moment submitted{};
-    std::vector<Moment> first_tokens{};  // of every continuation
-    std::vector<std::size_t> passes{};   // of every continuation, of a diffusion language model
+    std::vector<Moment> first_tokens{};  // [samples] time of each continuation's first token
+    std::vector<std::size_t> passes{};   // [samples] passes of a diffusion language model
     bool failed = false;
-    // Text: the continuation that is being written, and how much of it has been.
+    // For text: the current continuation, and how many of its bytes are written.
     std::size_t writing = 0;
     std::size_t written_bytes = 0;
     bool begun = false;
@@ -104,14 +104,14 @@ class GenerateOutput {
   ResultOutput& file_;
   const Engine& engine_;
   OutputStyle style_;
-  std::map<std::uint64_t, Answer> answers_;  // not finished; in the order of the requests
+  std::map<std::uint64_t, Answer> answers_;  // unfinished requests by id, in the order of the input
   std::size_t requests_ = 0;
   std::size_t failed_requests_ = 0;
   std::size_t generated_tokens_ = 0;
   PromptTokens prompt_tokens_;
   double now_ = 0.0;
   TimeParts time_;
-  bool headed_ = false;  // a heading is written
+  bool headed_ = false;  // a heading has been written
 };
 
 }  // namespace tp

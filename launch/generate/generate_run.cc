@@ -41,7 +41,7 @@ void GenerateRun::add(const std::vector<Event>& events) {
   }
 }
 
-// Takes what is there; an engine without work waits for a request that it can serve, or for the end.
+// Takes available requests. An engine without work waits for a request that it can serve, or for the end.
 void GenerateRun::take_requests() {
   has_noted_time_ = false;
   while (output_.unfinished_requests() < settings_.most_at_once && (take_prompt() || take_line())) {
@@ -93,12 +93,12 @@ void GenerateRun::show_progress() {
                fmt::format(", {}/{} requests, {:.0f} tokens/s", done, all, speed));
 }
 
-// What is wrong with a request ends the request, and never those that others wait for.
+// An error in a request ends only this request.
 void GenerateRun::submit(const AnswerFacts& facts, const std::function<Completion()>& make) {
   if (!std::exchange(has_noted_time_, true)) note_time(settings_.reports_times);
   try {
     Completion completion = make();
-    completion.request.validate();  // n is a size from here on
+    completion.request.validate();  // from here on, n is a valid size
     GenerateOutput::Written written = written_before(completion);
     if (std::find(written.begin(), written.end(), false) == written.end()) return output_.skip();
     const RequestId id = engine_.submit(completion.request,
@@ -119,7 +119,7 @@ GenerateOutput::Written GenerateRun::written_before(const Completion& completion
   return written;
 }
 
-// The chat template is read when the first conversation comes: most batches have none.
+// The chat template is read for the first conversation, because most batches have none.
 const ChatPrompts& GenerateRun::chat() {
   require<RequestError>(chat_error_.empty(), "{}", chat_error_);
   if (chat_) return *chat_;

@@ -18,21 +18,21 @@
 namespace tp {
 
 struct GenerateSettings {
-  Request defaults{};                       // for fields that a request leaves out
-  std::vector<BatchText> prompts{};         // to continue, and ...
+  Request defaults{};                       // fields that a request omits
+  std::vector<BatchText> prompts{};         // prompts to continue, and ...
   std::string batch_file{};                 // ... a file of requests; may be empty
   bool echoes = false;                      // texts begin with their prompts
-  std::filesystem::path model{};            // whose chat template conversations need ...
-  std::string template_file{};              // ... unless there is a file of it
-  const EarlierResults* earlier = nullptr;  // what is already done; null: nothing is
-  std::size_t most_at_once = 1;             // requests that the engine is given
-  bool reports_times = false;               // the output reports where the time went
-  bool shows_progress = false;              // at a terminal, on stderr
-  std::size_t requests = 0;                 // how many there are; 0: more may come
+  std::filesystem::path model{};            // source of the chat template for conversations, unless ...
+  std::string template_file{};              // ... this file contains a template
+  const EarlierResults* earlier = nullptr;  // results of an earlier run; null: none
+  std::size_t most_at_once = 1;             // largest number of requests in the engine
+  bool reports_times = false;               // the output contains the parts of the time
+  bool shows_progress = false;              // progress on stderr, at a terminal
+  std::size_t requests = 0;                 // number of requests; 0: unknown
 };
 
-// Rank 0's part of `tp-infer generate`: takes requests as they arrive, while the engine works on earlier
-// ones, and passes the results to the output.
+// Rank 0's part of `tp-infer generate`: takes requests as they arrive while the engine works on earlier
+// requests, and passes the results to the output.
 class GenerateRun {
  public:
   // `engine`, `output` and `settings.earlier` must outlive this object.
@@ -41,7 +41,7 @@ class GenerateRun {
   // Returns when all requests are answered and no more can come.
   void run();
 
-  // Since run() began.
+  // Returns the seconds since run() began.
   double seconds() const { return watch_.seconds(); }
 
  private:
@@ -54,7 +54,7 @@ class GenerateRun {
   void add(const std::vector<Event>& events);
   GenerateOutput::Written written_before(const Completion& completion) const;
   const ChatPrompts& chat();
-  // `has_parts`: also the parts of the time.
+  // `has_parts`: also records the parts of the time.
   void note_time(bool has_parts);
   void show_progress();
 
@@ -65,7 +65,7 @@ class GenerateRun {
   std::optional<RequestSource> lines_;
   DistinctIds ids_;
   bool has_noted_time_ = false;  // since take_requests() began
-  std::vector<Event> events_;    // since the last step
+  std::vector<Event> events_;    // events since the last step
   std::optional<ChatPrompts> chat_;
   std::string chat_error_;
   Stopwatch watch_;

@@ -1,4 +1,4 @@
-// A text that comes through a pipe without being asked for: `echo Hello | tp-infer generate`.
+// Text from a pipe without an option: `echo Hello | tp-infer generate`.
 #pragma once
 
 #include <optional>
@@ -6,9 +6,9 @@
 
 namespace tp {
 
-// What is in standard input, without the newline at its end, as a shell takes the output of a command;
-// nothing at a terminal, which may be mpirun's, or where there is nothing to read. Rank 0, the one that
-// mpirun gives its input. Says on stderr that it waits, if nothing comes for a second.
+// Returns the text in standard input without the newline at its end, like a shell does with a command's
+// output. Returns nothing if standard input is a terminal (also mpirun's) or can't be read. Only for rank 0,
+// because mpirun forwards its input to rank 0. If no input arrives within a second, prints a note to stderr.
 std::optional<std::string> read_piped_text();
 
 }  // namespace tp

@@ -26,7 +26,7 @@ ApiRequest read_line(const std::string& line, const std::string& path, std::size
   return read_batch_line(line, where(path, number));
 }
 
-// A pipe or a device, which can be read once.
+// Whether the path is a pipe or a device, which can be read only once.
 bool is_stream(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_other(path, ignored);
@@ -52,7 +52,7 @@ void require_requests(bool has_any, const std::string& path) {
 
 RequestSource::RequestSource(std::string path) : path_(std::move(path)), input_(open_batch(path_)) {}
 
-// What is wrong with a line, be it only that memory has no room for it, ends the line.
+// An error in a line, including a lack of memory for it, ends only this line's request.
 std::optional<ApiRequest> RequestSource::take_request() {
   try {
     while (true) {

@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-// Enough to fill steps, and few enough to plan them quickly.
+// This number of requests fills every step, and planning stays quick.
 constexpr std::size_t kMostAtOnce = 1024;
 
 std::vector<std::size_t> longest_first(const std::vector<NamedRequest>& requests) {
@@ -22,7 +22,7 @@ std::vector<std::size_t> longest_first(const std::vector<NamedRequest>& requests
   return order;
 }
 
-// How much of the work is done: long sequences, which come first, are more of it than short ones.
+// The completed part of the work, in tokens: long sequences, which run first, count more than short ones.
 class TokenProgress {
  public:
   TokenProgress(const std::string& label, const std::vector<NamedRequest>& requests) : bar_(label) {
@@ -39,7 +39,7 @@ class TokenProgress {
 
  private:
   ProgressBar bar_;
-  std::vector<std::size_t> tokens_;  // of every request
+  std::vector<std::size_t> tokens_;  // [requests] tokens of each request
   std::size_t total_ = 0;
   std::size_t done_ = 0;
 };
@@ -62,7 +62,7 @@ void run_sequences(Engine& engine, std::vector<NamedRequest> requests, const std
           ++ended;
           progress.end(index);
         }
-        // An error must not leave the step while other ranks are in it.
+        // An exception must not leave the step while other ranks compute it.
         try {
           if (const auto* rejected = std::get_if<RequestRejected>(&event))
             throw_error<RequestError>("{}: {}", requests[index].name, rejected->error);

@@ -1,4 +1,4 @@
-// Many sequences at once, of which something is asked.
+// Evaluates many sequences at the same time.
 #pragma once
 
 #include "tp/engine.h"
@@ -10,23 +10,23 @@
 
 namespace tp {
 
-// A request, and what errors call it.
+// A request with its name for errors.
 struct NamedRequest {
   Request request;
   std::string name;
 };
 
-// Runs all of them with a progress bar: the longest first, so that steps are filled with shorter ones.
-// on_event(index, event) is called in any order of indices. Throws RequestError, naming the request, if one
-// cannot be served.
+// Runs all requests with a progress bar: the longest first, so that shorter ones fill the steps. Calls
+// on_event(index, event) in any order of indices. Throws RequestError with the request's name if it can't be
+// served.
 void run_sequences(Engine& engine, std::vector<NamedRequest> requests, const std::string& label,
                    const std::function<void(std::size_t index, const Event&)>& on_event);
 
-// The pooled hidden states of all of them, in order.
+// Returns the pooled hidden states of all sequences, in order.
 std::vector<std::vector<float>> pooled_states(Engine& engine, std::vector<NamedRequest> requests,
                                               const std::string& label);
 
-// A classifier's scores of all labels, for each sequence, in order.
+// Returns a classifier's scores of all labels for each sequence, in order.
 std::vector<std::vector<float>> label_scores(Engine& engine, std::vector<NamedRequest> requests,
                                              const std::string& label);
 

@@ -38,7 +38,7 @@ std::optional<fs::path> find_snapshot(const fs::path& root) {
   return is_safe_path(commit) && is_there(snapshot) ? std::optional(snapshot) : std::nullopt;
 }
 
-// The first file of the checkpoint that is missing; empty if all are there.
+// Returns the first missing file of the checkpoint, or an empty path.
 std::string missing_file(const fs::path& snapshot) {
   if (!holds_safetensors(snapshot)) return "model.safetensors";
   try {
@@ -50,7 +50,7 @@ std::string missing_file(const fs::path& snapshot) {
   return {};
 }
 
-// Files whose content is there, relative to the folder.
+// Returns the files with content, relative to the folder.
 std::vector<std::string> files_of(const fs::path& snapshot) {
   std::vector<std::string> files;
   std::error_code ignored;
@@ -85,8 +85,8 @@ CachedModel find_cached_model(const HubName& name, const fs::path& cache) {
   const fs::path root = cache / cache_folder_name(name.repository);
   const std::optional<fs::path> snapshot = cache.empty() ? std::nullopt : find_snapshot(root);
   if (!snapshot) return {{}, "found no file, folder or cached model with this name"};
-  // With a config.json the name means the checkpoint, also where its download was interrupted: a GGUF model
-  // beside it would be another one.
+  // If config.json exists, the name means the checkpoint, even if its download was interrupted. A GGUF file
+  // next to it would be a different model.
   if (!name.file.empty() || !is_there(*snapshot / "config.json")) return cached_gguf(name, *snapshot);
   const std::string missing = missing_file(*snapshot);
   if (missing.empty()) return {snapshot, {}};

@@ -11,11 +11,11 @@ namespace tp {
 
 struct CachedModel {
   std::optional<std::filesystem::path> path;  // a folder or a GGUF file
-  std::string reason;  // why there is none: "the cache has only a part of it: ... is missing"
+  std::string reason;  // reason for a missing model: "the cache has only a part of it: ... is missing"
 };
 
-// The model at the commit that `main` was when it was last downloaded; without that, at the only commit in
-// the cache. All its weights must be there. Uses no network.
+// Returns the model at the commit of the last download of `main`, or at the only commit in the cache. All its
+// weights must exist. Doesn't use the network.
 CachedModel find_cached_model(const HubName& name, const std::filesystem::path& cache);
 
 }  // namespace tp

@@ -7,16 +7,16 @@
 
 namespace tp {
 
-// By what the Hub identifies a file's content.
+// The checksums by which the Hub identifies a file's content.
 enum class ChecksumKind : std::uint8_t {
-  sha256,    // of a large file, which git's LFS keeps
-  git_blob,  // SHA-1 of a small one with git's header before it
+  sha256,    // SHA-256 of a large file, which git's LFS stores
+  git_blob,  // SHA-1 of a small file after git's header
 };
 
-// Of bytes that come one after another; by OpenSSL, which libcurl has loaded anyway.
+// Checksum of successive bytes. Uses OpenSSL, which libcurl loads anyway.
 class Checksum {
  public:
-  // `size` is what all bytes will be: git's header has it.
+  // `size` is the number of all bytes, which git's header contains.
   Checksum(ChecksumKind kind, std::uint64_t size);
   ~Checksum();
   Checksum(Checksum&&) noexcept;
@@ -24,7 +24,7 @@ class Checksum {
 
   void add(std::string_view bytes);
 
-  // In hexadecimal, lower case. Ends the computation.
+  // Ends the computation and returns the checksum in lower-case hexadecimal.
   std::string finish();
 
  private:

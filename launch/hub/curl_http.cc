@@ -15,16 +15,17 @@
 namespace tp {
 namespace {
 
-// A transfer slower than this is no better than none.
+// A slower transfer counts as stalled.
 constexpr long kLeastBytesPerSecond = 1024;
 constexpr std::size_t kMostFields = 200;
 
-// One response, while libcurl calls back. Exceptions must not pass through its C code: they are kept.
+// State of one response while libcurl calls back. Stores exceptions, because they must not pass through its C
+// code.
 struct Transfer {
   const HttpReceiver& receiver;
   HttpHead head{};
   bool head_is_passed = false;
-  bool is_stopped = false;  // by the receiver
+  bool is_stopped = false;  // the receiver stopped it
   std::exception_ptr error{};
 
   template <class Action>
@@ -50,7 +51,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// A line of the head. A status line begins it anew: "100 Continue" comes before the real one.
+// Reads a line of the head. A status line starts a new head, because "100 Continue" precedes the final one.
 std::size_t on_head_line(char* data, std::size_t, std::size_t size, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const std::string_view line(data, size);
@@ -74,7 +75,7 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const bool goes_on = transfer.pass_head() &&
                        transfer.guarded([&] { return transfer.receiver.body(std::string_view(data, size)); });
-  return goes_on ? size : 0;  // fewer bytes than there are end the transfer
+  return goes_on ? size : 0;  // returning fewer bytes than received ends the transfer
 }
 
 bool is_no_connection(CURLcode code) {
@@ -82,7 +83,7 @@ bool is_no_connection(CURLcode code) {
          code == CURLE_COULDNT_CONNECT;
 }
 
-// What another attempt cannot change.
+// Whether another attempt would fail, too.
 bool is_final(CURLcode code) {
   constexpr std::array kFinal = {
       CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT, CURLE_PEER_FAILED_VERIFICATION,
@@ -90,7 +91,7 @@ bool is_final(CURLcode code) {
   return std::find(kFinal.begin(), kFinal.end(), code) != kFinal.end();
 }
 
-// libcurl passes on the words of OpenSSL: "error:0A00010B:SSL routines::wrong version number".
+// Returns libcurl's reason without OpenSSL's prefix: "error:0A00010B:SSL routines::wrong version number".
 std::string plain_reason(CURLcode code, std::string_view reason) {
   if (code == CURLE_SSL_CONNECT_ERROR)
     return "the server does not speak TLS, or not in a version that both sides know; if it speaks plain "
@@ -111,7 +112,7 @@ const char* certificates() {
 class FieldList {
  public:
   explicit FieldList(const OutgoingRequest& request) {
-    // Compressed content has other ranges and another size than the file.
+    // Compression would change ranges and sizes.
     add("Accept-Encoding: identity");
     if (!request.token.empty()) add("Authorization: Bearer " + request.token);
     if (!request.json) return;
@@ -169,7 +170,7 @@ void set_receiver(CURL* curl, Transfer& transfer) {
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
 }
 
-// Does the transfer of `curl`, as curl_easy_perform would, but asks the receiver meanwhile.
+// Performs the transfer of `curl` like curl_easy_perform, but polls the receiver meanwhile.
 CURLcode perform(CURLM* multi, CURL* curl, Transfer& transfer) {
   constexpr int kWaitMs = 50;
   constexpr int kLongWaitMs = 1000;
@@ -202,7 +203,7 @@ CURLcode perform(CURLM* multi, CURL* curl, Transfer& transfer) {
 
 }  // namespace
 
-// One for all requests: `multi` keeps connections open.
+// One handle for all requests, because `multi` keeps connections open.
 struct CurlHttp::Handle {
   CURLM* multi = nullptr;
   CURL* curl = nullptr;

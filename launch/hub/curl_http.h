@@ -7,12 +7,11 @@
 
 namespace tp {
 
-// HTTP and HTTPS by libcurl, which also reads the usual variables of proxies (https_proxy, no_proxy). The
-// certificates to trust are the system's, or those of CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE or SSL_CERT_FILE.
+// HTTP and HTTPS by libcurl, which also reads the usual proxy variables (https_proxy, no_proxy). Trusts the
+// system's certificates, or those in CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE or SSL_CERT_FILE.
 class CurlHttp : public HttpClient {
  public:
-  // A connection that is not made within `patience`, or a transfer that stalls for so long, is a
-  // TransientError.
+  // Throws TransientError if a connection takes longer than `patience`, or a transfer stalls for this time.
   explicit CurlHttp(std::chrono::seconds patience);
   ~CurlHttp() override;
   CurlHttp(const CurlHttp&) = delete;

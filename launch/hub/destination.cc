@@ -29,7 +29,7 @@ void make_folder_of(const fs::path& path) {
       path.string(), error.message());
 }
 
-// A name beside `path` that no other process uses.
+// Returns a name next to `path` that no other process uses.
 fs::path temporary_name(const fs::path& path) { return path.string() + fmt::format(".{}.tmp", ::getpid()); }
 
 class Folder : public Destination {
@@ -38,7 +38,7 @@ class Folder : public Destination {
 
   fs::path folder() const override { return folder_; }
   fs::path place(const HubFile& file) const override { return folder_ / file.path; }
-  // Partial files of other revisions are other files.
+  // Other revisions have separate partial files.
   fs::path partial(const HubFile& file) const override {
     return folder_ / (file.path + "." + file.checksum.substr(0, 16) + ".incomplete");
   }
@@ -79,7 +79,7 @@ class Cache : public Destination {
   }
   fs::path lock(const HubFile& file) const override { return locks_ / (file.checksum + ".lock"); }
 
-  // Only checked files get the name of their checksum, here and in other programs.
+  // A file gets its checksum's name only after it was checked, also by other programs.
   bool has(const HubFile& file) const override { return has_size(place(file), file.size); }
 
   void publish(const HubFile& file) const override {

@@ -1,4 +1,4 @@
-// Where downloaded files go.
+// Destinations of downloaded files.
 #pragma once
 
 #include "launch/hub/hub_file.h"
@@ -14,21 +14,21 @@ class Destination {
  public:
   virtual ~Destination() = default;
 
-  // The folder in which files have the names that they have in the repository.
+  // The folder in which files have their names from the repository.
   virtual std::filesystem::path folder() const = 0;
-  // Where the bytes of a file are to be, where they are collected before, and what other programs lock during
-  // that (may be empty).
+  // The paths of a file: its place, its partial file during the download, and a lock for other programs (may
+  // be empty).
   virtual std::filesystem::path place(const HubFile& file) const = 0;
   virtual std::filesystem::path partial(const HubFile& file) const = 0;
   virtual std::filesystem::path lock(const HubFile& file) const = 0;
   // Whether the file is in its place.
   virtual bool has(const HubFile& file) const = 0;
-  // To be called for every file that is in its place, and when all are.
+  // Call publish() for each file in its place, and finish() after the last file.
   virtual void publish(const HubFile& file) const = 0;
   virtual void finish() const = 0;
 };
 
-// Plain files in a folder. What is there of the same content stays, what differs is replaced.
+// Plain files in a folder. Files with the right content stay. Others are replaced.
 std::unique_ptr<Destination> folder_destination(const std::filesystem::path& folder);
 
 // The local cache that Hugging Face's tools share, with their locks:

@@ -26,7 +26,7 @@ std::string url_of(const HubClient& client, const std::string& repository, const
   return client.url(fmt::format("/{}/resolve/{}/{}", repository, commit, escaped(file.path)));
 }
 
-// Of what is to come: partial files have their space already.
+// Returns the size of a partial file. Its bytes need no further disk space.
 std::uint64_t partial_size(const Destination& destination, const HubFile& file) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(destination.partial(file), error);
@@ -46,7 +46,7 @@ void require_space(const fs::path& folder, std::uint64_t bytes) {
       folder.string(), format_bytes(bytes + kReserve), format_bytes(space.available));
 }
 
-// The whole download, of which files are parts.
+// One download of all files.
 class Download {
  public:
   Download(HubClient& client, const std::string& repository, const std::string& commit,
@@ -88,7 +88,7 @@ class Download {
     std::optional<LockedFile> lock;
     if (const fs::path path = destination_.lock(file); !path.empty()) lock.emplace(path, on_wait);
     PartialFile partial(destination_.partial(file), file, on_wait);
-    if (destination_.has(file)) return partial.remove();  // the process that we waited for was successful
+    if (destination_.has(file)) return partial.remove();  // another process has completed the file meanwhile
     const std::uint64_t before = partial.size();
     std::error_code ignored;
     if (fs::exists(destination_.place(file), ignored))
@@ -121,10 +121,11 @@ std::string read_hub_file(HubClient& client, const std::string& repository, cons
   std::string text = client.read(purpose, url_of(client, repository, commit, file), kLargestInMemory).text;
   Checksum checksum(file.kind, file.size);
   checksum.add(text);
-  require<DownloadError>(checksum.finish() == file.checksum,
-                         "{}: expected the content with the checksum {}, found another; try again, and if "
-                         "the error repeats, tell the repository's owner",
-                         purpose.what, file.checksum);
+  require<DownloadError>(
+      checksum.finish() == file.checksum,
+      "{}: expected the content with the checksum {}, found a different one; try again, and if "
+      "the error repeats, report it to the repository's owner",
+      purpose.what, file.checksum);
   return text;
 }
 

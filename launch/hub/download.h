@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// What happens, for people. Bytes include those that were there before.
+// Callbacks for the user interface. Bytes include those of earlier downloads.
 struct DownloadEvents {
   std::function<void(const std::string& line)> line;  // "fetching model.safetensors (2.0 GiB)"
   std::function<void(std::uint64_t bytes, std::uint64_t total)> progress;
@@ -25,7 +25,7 @@ struct DownloadResult {
 std::string read_hub_file(HubClient& client, const std::string& repository, const std::string& commit,
                           const HubFile& file);
 
-// Fetches what is not yet in its place, after making sure that there is enough space. Throws DownloadError.
+// Fetches missing files, after checking the free space. Throws DownloadError.
 DownloadResult download(HubClient& client, const std::string& repository, const std::string& commit,
                         const Selection& selection, const Destination& destination,
                         const DownloadEvents& events);

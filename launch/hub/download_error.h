@@ -8,20 +8,21 @@
 
 namespace tp {
 
-// A download that cannot succeed as it was asked for.
+// A download that can't succeed with the given arguments.
 class DownloadError : public Error {
  public:
   using Error::Error;
 };
 
-// What may go better at another attempt: a broken connection, a busy server. The text is what was found.
+// An error that another attempt may avoid: a broken connection, a busy server. The text describes the
+// finding.
 class TransientError : public DownloadError {
  public:
   explicit TransientError(const std::string& found,
                           std::optional<std::chrono::seconds> retry_after = std::nullopt)
       : DownloadError(found), retry_after_(retry_after) {}
 
-  // When the server wants to be asked again, if it said so.
+  // The delay that the server asked for, if any.
   std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
 
  private:

@@ -18,7 +18,7 @@ void DownloadProgress::update(std::uint64_t bytes, std::uint64_t total) {
   }
   std::string details = fmt::format(", {} of {}", format_bytes(bytes), format_bytes(total));
   const double speed = static_cast<double>(bytes - *first_bytes_) / watch_.seconds();
-  if (watch_.seconds() >= 1 && speed >= 1)  // earlier it is too early to tell
+  if (watch_.seconds() >= 1 && speed >= 1)  // too early to estimate before
     details += fmt::format(", {}/s", format_bytes(static_cast<std::size_t>(speed)));
   bar_.update(static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(total, 1)), details);
 }

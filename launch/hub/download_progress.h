@@ -9,7 +9,8 @@
 
 namespace tp {
 
-// How far a download is, on stderr: a line per file, and at a terminal a bar with bytes, speed and time left.
+// Shows a download's progress on stderr: a line per file, and at a terminal a bar with bytes, speed and
+// remaining time.
 class DownloadProgress {
  public:
   void line(const std::string& text);
@@ -20,7 +21,7 @@ class DownloadProgress {
  private:
   ProgressBar bar_{"downloading"};
   Stopwatch watch_;
-  std::optional<std::uint64_t> first_bytes_;  // that were there before
+  std::optional<std::uint64_t> first_bytes_;  // bytes of earlier downloads
 };
 
 }  // namespace tp

@@ -7,8 +7,8 @@
 namespace tp {
 namespace {
 
-// Of a file that is fetched in pieces: so much makes up for the attempts that failed before it. A server that
-// sends a byte at a time must not keep us for ever.
+// After this many new bytes, earlier failures don't count any more. A smaller limit would let a server that
+// sends single bytes keep us forever.
 constexpr std::uint64_t kProgress = 1 << 20;
 
 class Fetch {
@@ -18,7 +18,8 @@ class Fetch {
       : client_(client), purpose_(purpose), url_(url), file_(file), partial_(partial), on_bytes_(on_bytes) {}
 
   void run() {
-    // What an earlier process left may be damaged or of another program: then all is fetched once more.
+    // The partial file may be damaged, or another program's. In this case, the whole file is fetched once
+    // more.
     bool may_restart = partial_.size() > 0;
     for (;;) {
       receive_all();
@@ -29,8 +30,9 @@ class Fetch {
     }
     partial_.remove();
     throw_error<DownloadError>(
-        "{}: expected the content with the checksum {}, found another; the file is removed; try again, and "
-        "if the error repeats, tell the repository's owner",
+        "{}: expected the content with the checksum {}, found a different one; the file is removed; try "
+        "again, and "
+        "if the error repeats, report it to the repository's owner",
         purpose_.what, file_.checksum);
   }
 
@@ -62,7 +64,7 @@ class Fetch {
         partial_.remove();
         throw_error<DownloadError>(
             "{}: expected {} bytes, found more; the file is removed; try again, and if the error repeats, "
-            "tell the repository's owner",
+            "report it to the repository's owner",
             purpose_.what, file_.size);
       }
       partial_.append(bytes);
@@ -72,7 +74,7 @@ class Fetch {
     client_.get(purpose_, url_, partial_.size(), {on_head, on_body});
   }
 
-  // Whether the body is what belongs behind the partial file; if not, it is fetched from its beginning.
+  // Whether the body continues the partial file. If not, the file is fetched from its beginning.
   bool begin(const HttpHead& head) {
     if (head.status == 206) {
       const std::string range = fmt::format("bytes {}-", partial_.size());
@@ -80,7 +82,7 @@ class Fetch {
       has_ranges_ = false;
       return false;
     }
-    if (head.status == 416) {  // the server's file is shorter, or it has no ranges
+    if (head.status == 416) {  // the server's file is shorter, or the server has no ranges
       has_ranges_ = false;
       return false;
     }

@@ -24,8 +24,8 @@ bool is_model(const std::string& path) {
   return name.ends_with(".gguf") && name.find("mmproj") == name.npos && name.find("imatrix") == name.npos;
 }
 
-// Whether `path` has the tag between other characters than those of a longer tag: Q4_K is not in Q4_K_M, and
-// Q4_NL is not in IQ4_NL.
+// Whether `path` contains exactly this tag, and not a longer one: Q4_K is not in Q4_K_M, and Q4_NL is not in
+// IQ4_NL.
 bool has_tag(const std::string& path, const std::string& tag) {
   const std::string text = lower(path);
   const std::string wanted = lower(tag);

@@ -1,4 +1,5 @@
-// The little of HTTP that downloads and chats need, so that their logic can be tested without a network.
+// The parts of HTTP that downloads and chats need. An interface, so that their logic can be tested without a
+// network.
 #pragma once
 
 #include "launch/hub/download_error.h"
@@ -15,10 +16,10 @@ namespace tp {
 // A GET, or a POST of JSON.
 struct OutgoingRequest {
   std::string url;
-  std::string token;             // goes to this url's host; empty: none
-  std::uint64_t first_byte = 0;  // of what is wanted: more than 0 asks for a range
+  std::string token;             // sent only to this URL's host; empty: none
+  std::uint64_t first_byte = 0;  // more than 0: requests a range that begins here
   std::optional<std::string> json{};
-  bool may_pause = false;  // the response comes when it is ready: silence is no stalled transfer
+  bool may_pause = false;  // a silent server is not a stalled transfer, because it may still be computing
 };
 
 // Status and header fields of a response.
@@ -33,15 +34,14 @@ struct HttpHead {
   }
 };
 
-// Where a response goes. What returns false wants no more: exchange() then returns as if the response had
-// ended.
+// Receives a response. If a callback returns false, exchange() returns as if the response had ended.
 struct HttpReceiver {
   std::function<bool(const HttpHead&)> head;
   std::function<bool(std::string_view)> body;
-  std::function<bool()> goes_on{};  // asked every 50 ms; may be empty
+  std::function<bool()> goes_on{};  // polled every 50 ms; may be empty
 };
 
-// A connection that could not be made, as opposed to one that broke: nobody may be there at all.
+// A failed attempt to connect: the server may not exist at all.
 class ConnectionError : public TransientError {
  public:
   using TransientError::TransientError;
@@ -51,8 +51,8 @@ class HttpClient {
  public:
   virtual ~HttpClient() = default;
 
-  // Does not follow redirects: who asks decides where a token may go. Throws TransientError, or DownloadError
-  // for what will not change, such as a certificate that is not valid.
+  // Doesn't follow redirects, because the caller decides which server receives a token. Throws
+  // TransientError, or DownloadError for permanent errors, such as an invalid certificate.
   virtual void exchange(const OutgoingRequest& request, const HttpReceiver& receiver) = 0;
 };
 

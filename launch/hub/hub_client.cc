@@ -21,7 +21,7 @@ std::optional<std::chrono::seconds> retry_after(const HttpHead& head) {
   return std::chrono::seconds(*seconds);
 }
 
-// The server's own words, which may be anything.
+// Returns the server's own message, which may contain anything.
 std::string said_by_server(const HttpHead& head) {
   const std::string message = head.field("x-error-message");
   return message.empty() ? "" : fmt::format(" ({})", printable(message, 200));
@@ -55,7 +55,7 @@ void HubClient::get(const HubPurpose& purpose, const std::string& url, std::uint
 
 std::string HubClient::get_once(const HubPurpose& purpose, const std::string& url, std::uint64_t first_byte,
                                 const HttpReceiver& receiver) {
-  constexpr std::size_t kMostIgnored = 64 << 10;  // of the body of a redirect or an error
+  constexpr std::size_t kMostIgnored = 64 << 10;  // bytes of the body of a redirect or an error
   const bool is_own = origin_of(url) == origin_;
   HttpHead head;
   bool is_content = false;
@@ -75,7 +75,7 @@ std::string HubClient::get_once(const HubPurpose& purpose, const std::string& ur
     http_.exchange({.url = url, .token = is_own ? settings_.token : "", .first_byte = first_byte},
                    {on_head, on_body});
   } catch (const ConnectionError& error) {
-    // A wrong endpoint or no network at all: saying so at once beats trying for a while.
+    // The endpoint is wrong or there is no network. An immediate error is better than retries.
     if (was_reached_) throw;
     throw_error<DownloadError>(
         "{}: expected an answer from {}, found: {}; check the network, HF_ENDPOINT and "

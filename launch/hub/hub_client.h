@@ -1,4 +1,4 @@
-// Requests to the Hub: where its redirects lead, who may see the token, and what a refusal means.
+// Requests to the Hub: follows redirects, protects the token, and explains rejections.
 #pragma once
 
 #include "launch/hub/http.h"
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// What a request is for, for its errors.
+// The purpose of a request, for its errors.
 struct HubPurpose {
   std::string what;        // "cannot fetch org/name/config.json"
   std::string repository;  // "org/name"
@@ -21,19 +21,19 @@ class HubClient {
  public:
   HubClient(HttpClient& http, HubSettings settings, Retries::Sleep sleep, Retries::Notify notify);
 
-  // "https://huggingface.co" and a path that begins with a slash and is escaped.
+  // `path` begins with a slash and is escaped.
   std::string url(const std::string& path) const { return settings_.endpoint + path; }
 
   Retries retries(const HubPurpose& purpose) const { return {purpose.what, sleep_, notify_}; }
 
-  // One attempt to get `url`, through redirects. The token goes only to the server of the endpoint: files
-  // come from other hosts, which must not see it. The receiver sees answers that have the content: status
-  // 200, or if `first_byte` is more than 0, also 206 and 416. Throws TransientError, or DownloadError with an
-  // explanation for refusals.
+  // Attempts once to get `url`, through redirects. Sends the token only to the endpoint's server, because
+  // files come from other hosts. The receiver sees only responses with content: status 200, or for
+  // `first_byte` > 0 also 206 and 416. Throws TransientError, or DownloadError with an explanation of the
+  // rejection.
   void get(const HubPurpose& purpose, const std::string& url, std::uint64_t first_byte,
            const HttpReceiver& receiver);
 
-  // A document of at most `limit` bytes, with as many attempts as Retries makes.
+  // Fetches a document of at most `limit` bytes, with the attempts of Retries.
   struct Document {
     HttpHead head;
     std::string text;
@@ -41,14 +41,14 @@ class HubClient {
   Document read(const HubPurpose& purpose, const std::string& url, std::size_t limit);
 
  private:
-  // Returns where the server redirects to; empty if the receiver has got the answer.
+  // Returns the target of a redirect, or an empty text if the receiver got the response.
   std::string get_once(const HubPurpose& purpose, const std::string& url, std::uint64_t first_byte,
                        const HttpReceiver& receiver);
   [[noreturn]] void refuse(const HubPurpose& purpose, const std::string& url, const HttpHead& head) const;
 
   HttpClient& http_;
   HubSettings settings_;
-  std::string origin_;  // of the endpoint
+  std::string origin_;  // the endpoint's scheme, host and port
   Retries::Sleep sleep_;
   Retries::Notify notify_;
   bool was_reached_ = false;

@@ -21,7 +21,7 @@ struct HubListing {
   std::string commit;  // 40 hexadecimal digits
   std::vector<HubFile> files{};
 
-  // nullptr if there is none of that path.
+  // Returns nullptr if no file has this path.
   const HubFile* find(const std::string& path) const {
     for (const HubFile& file : files)
       if (file.path == path) return &file;

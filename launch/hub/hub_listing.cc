@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::size_t kLargestDocument = 16 << 20;
 constexpr std::size_t kMostFiles = 100'000;
-constexpr std::size_t kMostPages = 200;  // of a thousand files each
+constexpr std::size_t kMostPages = 200;  // pages of a thousand files
 constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 50;
 constexpr std::size_t kSha1Digits = 40;
 constexpr std::size_t kSha256Digits = 64;
@@ -27,7 +27,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-// What a document of the server says; its errors begin with `what`.
+// Reads a document of the server. Its errors begin with `what`.
 class Reader {
  public:
   Reader(const std::string& what, const std::string& url) : what_(what), url_(url) {}
@@ -77,15 +77,15 @@ HubFile file_of(const json& entry, const Reader& reader) {
     reader.fail("names of files within the repository", "\"" + printable(file.path) + "\"");
   const auto lfs = entry.find("lfs");
   const bool is_large = lfs != entry.end() && !lfs->is_null();
-  // Of a large file, `oid` is that of the note that git has in its place.
+  // For a large file, `oid` is the hash of git's pointer file.
   file.kind = is_large ? ChecksumKind::sha256 : ChecksumKind::git_blob;
   file.checksum = is_large ? reader.hex(*lfs, "oid", kSha256Digits) : reader.hex(entry, "oid", kSha1Digits);
   file.size = reader.size(is_large ? *lfs : entry);
   return file;
 }
 
-// The query of the next page: of `<https://host/path?QUERY>; rel="next"`; empty if there is none. The rest of
-// the address is ours, so that no server sends us, or the token, elsewhere.
+// Returns the query of the next page, from `<https://host/path?QUERY>; rel="next"`, or an empty text. We keep
+// the rest of our own address, so that no server can redirect us, or the token, elsewhere.
 std::string next_query(const HttpHead& head) {
   const std::string link = head.field("link");
   const std::size_t end = link.find(">; rel=\"next\"");

@@ -9,12 +9,12 @@ namespace tp {
 
 // The files of a repository at a branch, tag or commit.
 //
-// Two kinds of requests: /api/models/REPOSITORY/revision/REVISION says which commit a revision is, and
-// /api/models/REPOSITORY/tree/COMMIT lists the files of exactly that commit, page by page, so that the list
-// is complete and of one state. (The former lists files too, but leaves some out of large repositories.)
+// There are two kinds of requests. /api/models/REPOSITORY/revision/REVISION returns a revision's commit.
+// /api/models/REPOSITORY/tree/COMMIT lists this commit's files, page by page, so the list is complete and
+// consistent. (The former also lists files, but omits some in large repositories.)
 //
-// Throws DownloadError, also for a list that no honest server would send: names that lead out of a folder,
-// sizes that no disk has, endless pages.
+// Throws DownloadError, also for a hostile list: names that lead out of the folder, impossible sizes, endless
+// pages.
 HubListing list_repository(HubClient& client, const std::string& repository, const std::string& revision);
 
 }  // namespace tp

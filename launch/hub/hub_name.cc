@@ -6,7 +6,7 @@
 namespace tp {
 namespace {
 
-// The Hub's own rules. Two hyphens would be ambiguous in the names of the cache's folders.
+// Checks the Hub's own rules. Two hyphens would be ambiguous in the names of the cache's folders.
 bool is_part(std::string_view part) {
   constexpr std::size_t kLongest = 96;
   return !part.empty() && part.size() <= kLongest &&
@@ -34,7 +34,7 @@ std::optional<HubName> parse_hub_name(std::string_view text) {
 
 bool is_safe_path(std::string_view path) {
   constexpr std::size_t kLongestPath = 1024;
-  constexpr std::size_t kLongestName = 200;  // 255, less what the names of partial files have in addition
+  constexpr std::size_t kLongestName = 200;  // 255, minus the additional characters of partial files' names
   if (path.size() > kLongestPath) return false;
   const bool is_printable =
       std::all_of(path.begin(), path.end(), [](unsigned char c) { return c >= 0x20 && c != 0x7F; });

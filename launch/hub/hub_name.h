@@ -1,4 +1,4 @@
-// How users name a model on the Hugging Face Hub.
+// Names of models on the Hugging Face Hub.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@ namespace tp {
 // "ORG/NAME" or "ORG/NAME:FILE"
 struct HubName {
   std::string repository;  // "ORG/NAME"
-  std::string file;  // one GGUF model of several: a file, or a quantization such as "Q4_K_M"; may be empty
+  std::string file;  // one of several GGUF models: a file, or a quantization such as "Q4_K_M"; may be empty
 
   std::string text() const { return file.empty() ? repository : repository + ":" + file; }
 };
 
-// Nothing for a text of another form, such as a path.
+// Returns nothing for other texts, such as paths.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
-// Whether a name that a server or a user gave, of a file or a revision, is a path that stays in the folder it
-// is relative to, and can be printed and stored.
+// Whether the name of a file or revision, from a server or a user, is a path within its folder that can be
+// printed and stored.
 bool is_safe_path(std::string_view path);
 
 }  // namespace tp

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An empty variable counts as unset, as in a script that passes on a variable it may not have.
+// Returns a variable. An empty one counts as unset, because scripts may pass on missing variables as empty.
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -28,12 +28,12 @@ std::string first_of(std::initializer_list<const char*> names) {
   return {};
 }
 
-// The shell does not expand a tilde within quotes, and Hugging Face's library does it.
+// Expands a tilde like Hugging Face's library does, because the shell doesn't expand it within quotes.
 fs::path path_of(const std::string& text) {
   return text.starts_with("~/") ? fs::path(variable("HOME")) / text.substr(2) : fs::path(text);
 }
 
-// Where Hugging Face's tools keep everything. Empty if there is no place.
+// Returns the base folder of Hugging Face's tools, or an empty path if the environment names none.
 fs::path hub_home() {
   if (const std::string home = variable("HF_HOME"); !home.empty()) return path_of(home);
   if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
@@ -42,7 +42,7 @@ fs::path hub_home() {
   return home.empty() ? fs::path() : fs::path(home) / ".cache/huggingface";
 }
 
-// What `hf auth login` stored.
+// Returns the token that `hf auth login` stored.
 std::string stored_token() {
   const std::string path = variable("HF_TOKEN_PATH");
   if (path.empty() && hub_home().empty()) return {};
@@ -52,11 +52,12 @@ std::string stored_token() {
 std::string find_token() {
   std::string token(without_blanks(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})));
   if (token.empty()) token = without_blanks(stored_token());
-  // It becomes a line of the request: a line break in it would begin another one. It is not quoted here.
+  // The token becomes a line of the request, in which a line break would begin another line. The error
+  // doesn't quote the token.
   require<DownloadError>(
       std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 0x20 && c < 0x7F; }),
       "cannot use the token for the Hugging Face Hub: expected printable characters without spaces, found "
-      "others; "
+      "other characters; "
       "check HF_TOKEN");
   return token;
 }

@@ -1,4 +1,4 @@
-// What the environment says about the Hugging Face Hub, in the variables that its own tools read.
+// Settings of the Hugging Face Hub, from the same environment variables that its own tools read.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,11 @@ struct HubSettings {
   std::chrono::seconds patience{30};  // HF_HUB_DOWNLOAD_TIMEOUT: a transfer that stalls this long is broken
 };
 
-// Throws DownloadError for values that cannot work, and where HF_HUB_OFFLINE forbids to use the network.
+// Throws DownloadError for impossible values, and if HF_HUB_OFFLINE forbids network use.
 HubSettings hub_settings();
 
-// The folder of the local cache: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
-// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub. Empty if there is no home either.
+// Returns the folder of the local cache: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
+// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub. Empty without a home folder.
 std::filesystem::path hub_cache();
 
 }  // namespace tp

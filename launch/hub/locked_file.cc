@@ -15,7 +15,7 @@ namespace tp {
 namespace {
 
 int open_file(const std::filesystem::path& path) {
-  std::error_code ignored;  // opening says what is wrong
+  std::error_code ignored;  // the open call reports errors
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), ignored);
   RegularFile file(path, O_RDWR | O_CREAT, 0666);
   require<DownloadError>(
@@ -32,7 +32,7 @@ void lock(int descriptor, const std::function<void()>& on_wait) {
   while (::flock(descriptor, LOCK_EX) != 0 && errno == EINTR) continue;
 }
 
-// Who had the lock before may have renamed or removed the file.
+// The previous owner of the lock may have renamed or removed the file.
 bool is_still_there(int descriptor, const std::filesystem::path& path) {
   struct stat opened {};
   struct stat named {};

@@ -1,5 +1,5 @@
-// Instead of checksum.cc, curl_http.cc and url.cc if the build found no libcurl or no OpenSSL. Whoever uses
-// the network gets an error.
+// Replaces checksum.cc, curl_http.cc and url.cc if the build found no libcurl or no OpenSSL. All uses of the
+// network throw an error.
 #include "launch/hub/checksum.h"
 #include "launch/hub/curl_http.h"
 #include "launch/hub/url.h"

@@ -56,7 +56,7 @@ void PartialFile::restart() {
 bool PartialFile::is_valid() { return checksum_.finish() == file_.checksum; }
 
 void PartialFile::move_to(const std::filesystem::path& path) {
-  // Before the name: after a power failure a file of that name must not be empty.
+  // Sync before the rename, so that after a power failure no empty file has the final name.
   require_written(::fdatasync(lock_.descriptor()) == 0);
   require_written(::rename(path_.c_str(), path.c_str()) == 0);
 }

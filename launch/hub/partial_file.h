@@ -10,11 +10,11 @@
 
 namespace tp {
 
-// The beginning of a file, to be continued by this process or a later one. Its checksum is computed along the
-// way: a large file is not read a second time.
+// The beginning of a file, which this process or a later one continues. The checksum is computed on the way,
+// so a large file isn't read twice.
 class PartialFile {
  public:
-  // What an earlier process left at `path` counts, unless it is longer than the file.
+  // Continues the file that an earlier process left at `path`, unless it is larger than expected.
   PartialFile(const std::filesystem::path& path, const HubFile& file, const std::function<void()>& on_wait);
 
   std::uint64_t size() const { return size_; }
@@ -23,9 +23,9 @@ class PartialFile {
   void append(std::string_view bytes);
   void restart();
 
-  // Whether the bytes, all of which are there, are those of the file. To be called once.
+  // Whether the complete file has the expected checksum. Call it only once.
   bool is_valid();
-  // Gives the complete file its name, at once for whoever looks; what had that name is replaced.
+  // Renames the complete file atomically. Replaces an existing file.
   void move_to(const std::filesystem::path& path);
   void remove();
 

@@ -8,22 +8,22 @@
 
 namespace tp {
 
-// How long to wait before the next attempt, and when to give up: after five in a row that failed, with
-// 1, 2, 4 and 8 seconds between them, or as the server wants it.
+// How long to wait before the next attempt, and when to give up: after five failures in a row, with 1, 2, 4
+// and 8 seconds between them, or the delay that the server asks for.
 class Retries {
  public:
   using Sleep = std::function<void(std::chrono::seconds)>;
-  // Told before each wait, so that a user knows why nothing happens.
+  // Called before each wait, to tell the user the reason.
   using Notify = std::function<void(const std::string&)>;
 
-  // `what` is what errors begin with: "cannot fetch org/name/config.json".
+  // Errors begin with `what`: "cannot fetch org/name/config.json".
   Retries(std::string what, Sleep sleep, Notify notify);
 
-  // Waits. Throws DownloadError if there were enough attempts, or if the server wants to be left alone for
-  // longer than a user would watch.
+  // Waits. Throws DownloadError after the last attempt, or if the server asks for a longer delay than a user
+  // would wait.
   void wait(const TransientError& failure);
 
-  // What failed so far does not count any more.
+  // Forgets earlier failures.
   void progressed() { failed_ = 0; }
 
  private:

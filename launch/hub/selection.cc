@@ -21,13 +21,14 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
-// What the runtime reads beside the weights, as far as a repository has it: model/config, model/tokenizer.
+// Files that the runtime reads in addition to the weights, if the repository has them: model/config,
+// model/tokenizer.
 constexpr const char* kCompanions =
     "config.json generation_config.json tokenizer.json tekken.json tiktoken.model rwkv_vocab_v20230424.txt "
     "tokenizer.model tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json merges.txt "
     "vocab.txt chat_template.jinja chat_template.json";
 
-// A chat template beside chat_template.jinja.
+// Whether the file is a chat template in addition to chat_template.jinja.
 bool is_further_template(std::string_view path) {
   return path.starts_with("additional_chat_templates/") && path.ends_with(".jinja");
 }
@@ -53,8 +54,8 @@ Selection select_safetensors(const HubName& name, const HubListing& listing,
   for (const std::string& part : parse_safetensors_index(read(index), kIndex).names) {
     const HubFile* file = listing.find(part);
     require<DownloadError>(file != nullptr,
-                           "cannot download {}: expected the file {}, which {} names, found none; tell the "
-                           "repository's owner, or choose another --revision",
+                           "cannot download {}: expected the file {}, which {} names, found none; report it "
+                           "to the repository's owner, or choose another --revision",
                            name.repository, printable(part), kIndex);
     selection.files.push_back(*file);
   }
@@ -96,7 +97,7 @@ Selection select_gguf(const HubName& name, const HubListing& listing, const std:
   return selection;
 }
 
-// The first file with one of these endings; empty if there is none.
+// Returns the first file with one of these endings, or an empty path.
 std::string first_with(const HubListing& listing, std::initializer_list<std::string_view> endings) {
   for (const HubFile& file : listing.files)
     for (const std::string_view ending : endings)

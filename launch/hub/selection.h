@@ -1,4 +1,4 @@
-// Which files of a repository the runtime needs.
+// Selects the files of a repository that the runtime needs.
 #pragma once
 
 #include "launch/hub/hub_file.h"
@@ -11,14 +11,14 @@
 namespace tp {
 
 struct Selection {
-  std::vector<HubFile> files;  // in the order in which to fetch them: small ones first
+  std::vector<HubFile> files;  // in download order: small files first
   std::string model;           // the path of the GGUF file; empty for the folder
 };
 
-// The safetensors checkpoint of the repository's top folder with its configuration and tokenizer; where there
-// is none or `name` has a file, a GGUF model. `read` gives a file's content, of the index of safetensors
-// files. Throws DownloadError if the repository has nothing that the runtime reads, or if it is not clear
-// what is meant.
+// Selects the safetensors checkpoint in the repository's top folder with its configuration and tokenizer. If
+// there is none, or `name` has a file, selects a GGUF model. `read` returns the content of a file, such as
+// the index of safetensors files. Throws DownloadError if the repository contains nothing that the runtime
+// reads, or the choice is ambiguous.
 Selection select_files(const HubName& name, const HubListing& listing,
                        const std::function<std::string(const HubFile&)>& read);
 

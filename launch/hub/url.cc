@@ -69,7 +69,7 @@ std::string origin_of(const std::string& url) {
 
 std::string redirected(const std::string& url, const std::string& target) {
   const Address address = parsed(url);
-  set(address, target);  // relative to what was set before
+  set(address, target);  // relative to the first address
   const std::string scheme = part_of(address, CURLUPART_SCHEME);
   require<DownloadError>(
       scheme == "https" || scheme == "http",

@@ -1,4 +1,4 @@
-// Addresses: what they mean is decided by libcurl, which will also be who connects.
+// Addresses. libcurl interprets them, because it also makes the connections.
 #pragma once
 
 #include <string>
@@ -6,15 +6,16 @@
 
 namespace tp {
 
-// Scheme, host and port, by which a server is identified: "https://huggingface.co:443". Throws DownloadError
-// for a text that is no address.
+// Returns scheme, host and port, which identify a server: "https://huggingface.co:443". Throws DownloadError
+// for invalid addresses.
 std::string origin_of(const std::string& url);
 
-// Where a redirect from `url` to `target`, which may be relative, leads. Throws DownloadError for a target
-// that is neither HTTP nor HTTPS.
+// Returns the address of a redirect from `url` to `target`, which may be relative. Throws DownloadError if
+// `target` is neither HTTP nor HTTPS.
 std::string redirected(const std::string& url, const std::string& target);
 
-// A path for an address: all but letters, digits and "-._~/" becomes "%..". In a segment slashes do, too.
+// Escapes a path for an address: replaces all characters except letters, digits and "-._~/" by "%..". In a
+// segment, slashes are escaped, too.
 std::string escaped(std::string_view path);
 std::string escaped_segment(std::string_view text);
 

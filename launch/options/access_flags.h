@@ -1,4 +1,4 @@
-// The options that say who may use a server or a gateway.
+// Options that decide who may use a server or a gateway.
 #pragma once
 
 #include "launch/common/option_group.h"
@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Whether only programs of this machine can reach a server at the address.
+// Whether only programs on this machine can reach a server at the address.
 bool is_loopback(const std::string& host);
 
 struct AccessFlags {
@@ -25,7 +25,7 @@ struct AccessFlags {
   bool needs_key() const { return !api_keys.empty() || !api_key_file.empty(); }
   // Reads the file of keys. Throws ConfigError.
   AccessRules rules() const;
-  // Reads the file again, and adds the keys of the command line; null without a file.
+  // Reads the file again and adds the keys from the command line. Null without a file.
   std::function<ApiKeys()> key_reader() const;
 
  private:

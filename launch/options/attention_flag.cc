@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kUsualFeatures = 256;
 constexpr std::size_t kMostFeatures = 65536;
 
-// "favor:512"; nothing if it is none of those that the option takes.
+// Returns the number in "favor:512", 0 for "exact", or nothing for other texts.
 std::optional<std::size_t> favor_features_of(std::string_view text) {
   constexpr std::string_view kFavor = "favor";
   if (text == "exact") return 0;

@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// The template in `file`, or, if that is empty, the model's own. Throws CheckpointError if
+// Opens the template in `file`, or the model's own template if `file` is empty. Throws CheckpointError if
 // there is none.
 ChatTemplate open_chat_template(const std::string& file, const std::filesystem::path& model);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxFile = 1 << 20;  // bytes
 
-// JSON begins with a brace or is a word; files seldom have such names.
+// JSON begins with a brace or is a word. File names seldom look like this.
 bool is_schema(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   return (begin != std::string::npos && text[begin] == '{') || text == "true" || text == "false";

@@ -1,4 +1,4 @@
-// The options that say what a continuation must look like.
+// Options that restrict a continuation's text.
 #pragma once
 
 #include "tp/constraint.h"
@@ -22,7 +22,7 @@ struct ConstraintFlags {
   void add_to(CLI::App& command);
   // Throws CLI::ValidationError if there is more than one constraint.
   void check() const;
-  // Reads the files. Throws Error for one that cannot be read, and for a constraint that is wrong in itself.
+  // Reads the files. Throws Error for an unreadable file or an invalid constraint.
   std::optional<Constraint> read() const;
 };
 

@@ -10,19 +10,20 @@
 
 namespace tp {
 
-// What --weights accepts: the types to which weights can be converted, or all in which they can be generated.
+// Accepted values of --weights: the types to which weights can be converted, or all types in which they can
+// be generated.
 enum class WeightNames : std::uint8_t { convertible, all };
 
 // Adds the options that decide a model's memory and speed to a command that opens no engine: --model,
 // --weights, --kv-type, --lora, --same-bits, --split and --prefill-chunk. `options` must outlive the command.
 void add_described_options(CLI::App& command, EngineOptions& options);
 
-// What was given on the command line for the engine.
+// The engine's options from the command line.
 struct EngineFlags {
   EngineOptions options{.model = {}, .max_sequences = 1};
   EngineHooks hooks{};
   bool verbose = false;
-  double timeout = 0.0;  // seconds that a rank waits for another one; 0: for ever
+  double timeout = 0.0;  // seconds that a rank waits for another; 0: forever
 
   // A command adds only the groups that can change its work.
   //
@@ -35,8 +36,8 @@ struct EngineFlags {
   void add_task_option_to(CLI::App& command);
   // Commands that generate text: --kv-store and its settings.
   void add_store_options_to(CLI::App& command);
-  // Commands that submit several requests at once: --max-sequences. The engine runs `usual` of them by
-  // default, and one at a time in commands without the option.
+  // Commands that submit several requests at the same time: --max-sequences. By default, the engine runs
+  // `usual` of them, or a single request in commands without the option.
   void add_batch_option_to(CLI::App& command, std::size_t usual = 16);
   // Commands that generate with a diffusion language model: --unmask-cache.
   void add_unmask_cache_option_to(CLI::App& command);

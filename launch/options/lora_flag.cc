@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kNoAdapter = "none";
 
-// NAME=PATH[:SCALE]; nothing if the text is something else. A path may contain colons.
+// Parses NAME=PATH[:SCALE]. Returns nothing for other texts. A path may contain colons.
 std::optional<AdapterOptions> parse_adapter(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == text.npos || equals == 0 || equals + 1 == text.size()) return std::nullopt;

@@ -10,10 +10,11 @@
 
 namespace tp {
 
-// Adds --lora NAME=PATH[:SCALE], which may be given several times. Calls taken() when `adapters` is set.
+// Adds --lora NAME=PATH[:SCALE], which may be repeated. Calls taken() after `adapters` is set.
 void add_lora_option(
     CLI::App& command, std::vector<AdapterOptions>& adapters, const std::function<void()>& taken = [] {});
-// Also adds --adapter NAME, the adapter of prompts that name none. By default, it is the only one.
+// Also adds --adapter NAME, the adapter of prompts that name none. The default is the adapter, if there is
+// only one.
 void add_lora_options(CLI::App& command, EngineOptions& options);
 
 }  // namespace tp

@@ -24,12 +24,12 @@ fs::path demo_model() {
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   const fs::path folder = program.parent_path().parent_path() / "share/tp-infer/demo";
   require<CheckpointError>(fs::exists(folder / "config.json"),
-                           "the demo model is not at {}, beside the program; give --model DIR",
+                           "the demo model is not at {}, next to the program; give --model DIR",
                            folder.string());
   return folder;
 }
 
-// A name on the Hub means what is of it in the local cache.
+// A name on the Hub stands for its files in the local cache.
 fs::path find_by_name(const fs::path& given) {
   const std::optional<HubName> name = parse_hub_name(given.string());
   require<CheckpointError>(name.has_value(),
@@ -65,8 +65,8 @@ fs::path find_by_name(const fs::path& given) {
       kind.empty() ? "a file that is neither" : kind);
 }
 
-// Models may have further JSON files one day, with such words in their names. Results have other names, such
-// as results.json or tokens.json.
+// Models may get additional JSON files whose names contain such words. Results have other names, such as
+// results.json or tokens.json.
 bool is_of_model(const fs::path& file) {
   static const std::set<std::string> kExtensions = {".safetensors", ".model", ".jinja", ".tiktoken"};
   static const std::set<std::string> kNames = {"vocab.txt", "merges.txt", "rwkv_vocab_v20230424.txt"};
@@ -79,7 +79,7 @@ bool is_of_model(const fs::path& file) {
          (extension == ".json" && std::ranges::any_of(kWords, is_in_name));
 }
 
-// A folder of a checkpoint may hold GGUF files that are made of it, and that it is not read from.
+// A checkpoint's folder may contain GGUF files that were made from it. They are not part of the model.
 void add_files_in(const fs::path& folder, int depth, std::vector<fs::path>& files) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -102,7 +102,7 @@ std::vector<fs::path> model_files(const fs::path& given) {
     std::error_code error;
     const bool is_folder = fs::is_directory(model, error);
     const fs::path folder = is_folder ? model : fs::absolute(model, error).parent_path();
-    std::vector<fs::path> files = {model, folder / "../../refs/main"};  // how the cache names a commit
+    std::vector<fs::path> files = {model, folder / "../../refs/main"};  // the cache's name of a commit
     add_files_in(folder, kDepth, files);
     return files;
   } catch (const CheckpointError&) {

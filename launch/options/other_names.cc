@@ -12,10 +12,11 @@ namespace {
 
 using Texts = std::vector<std::string_view>;
 
-// Names of llama.cpp, vLLM, Ollama, Transformers and others, and what has the same meaning here.
+// Names in llama.cpp, vLLM, Ollama, Transformers and other programs, and the names here with the same
+// meaning.
 struct Renamed {
   Texts names;
-  Texts ours;  // the first that the subcommand has, perhaps with a value
+  Texts ours;  // the subcommand's first option among these is meant; may include a value
 };
 
 // clang-format off
@@ -66,7 +67,7 @@ const std::vector<Renamed> kRenamed = {
     {{"--out", "--outfile", "--output-file"}, {"--output"}},
 };
 
-// Options of other programs that have no counterpart here, with the reason.
+// Options of other programs without a counterpart here, with the reason.
 struct Explained {
   Texts names;
   std::string_view answer;

@@ -24,7 +24,7 @@ nlohmann::ordered_json parse_json(const std::string& text, const std::string& wh
   }
 }
 
-// Numbers of tokens, such as their types; nothing if there are none.
+// Reads numbers of tokens, such as their types. Returns nothing if there are none.
 std::vector<std::uint8_t> marks_of(const nlohmann::ordered_json& object, const char* name,
                                    const std::string& where) {
   std::vector<std::uint8_t> marks;
@@ -63,7 +63,7 @@ BatchText read_text_line(const std::string& line, const std::string& where) {
 
 }  // namespace
 
-// Standard input, or `file` after opening it.
+// Returns standard input, or `file` after opening it.
 static std::istream& open_input(const std::string& path, std::ifstream& file) {
   if (path == kStdin) return std::cin;
   file.open(path, std::ios::binary);

@@ -1,4 +1,4 @@
-// Prompts as users give them: a file that is one, or token ids.
+// Prompts from users: a text file, or token ids.
 #pragma once
 
 #include "runtime/text/embedder.h"
@@ -13,32 +13,33 @@
 
 namespace tp {
 
-// A path "-" is standard input in all of these.
+// In all of these functions, the path "-" is standard input.
 
-// What an error calls it: "standard input", or the path.
+// Returns the input's name for errors: "standard input", or the path.
 std::string name_of_input(const std::string& path);
 
-// The whole file. Throws RequestError, also for one with more bytes.
+// Returns the whole file. Throws RequestError if it can't be read or has more than `most_bytes` bytes.
 std::string read_prompt_file(const std::string& path,
                              std::size_t most_bytes = std::numeric_limits<std::size_t>::max());
 
-// Calls use(line, its number from 1 on) for every line that is not blank, without its end. Keeps one line in
+// Calls use(line, number from 1 on) for every line that is not blank, without its newline. Keeps one line in
 // memory. Throws RequestError if the file cannot be read, and what `use` throws.
 void for_each_line_of(const std::string& path,
                       const std::function<void(const std::string&, std::size_t)>& use);
 
-// A JSON list of token ids, or an object with one in `ids`. Throws RequestError naming the file.
+// Reads a JSON list of token ids, or an object with a list in `ids`. Throws RequestError with the file's
+// name.
 std::vector<TokenId> read_token_file(const std::string& path);
-// The same; an object may also have `token_type_ids` and `global_attention_mask`, lists of small numbers, one
-// for each token, and `decoder_ids`.
+// Reads the file like read_token_file. An object may also contain `token_type_ids` and
+// `global_attention_mask`, lists of small numbers, one per token, and `decoder_ids`.
 EncoderInput read_input_file(const std::string& path);
 
-// One line of a batch of texts: a JSON string, an object with `text`, or as the object above; any other line
-// is the text itself. Throws RequestError naming the line.
+// A line of a batch of texts: a JSON string, an object with `text`, or an object for read_input_file. Any
+// other line is itself the text. Throws RequestError with the line's number.
 struct BatchText {
-  std::string where{};  // the line, for errors
+  std::string where{};  // place of the line, for errors
   std::optional<std::string> text{};
-  EncoderInput tokens{};  // without a text
+  EncoderInput tokens{};  // used if there is no text
 };
 std::vector<BatchText> read_texts(const std::string& path);
 

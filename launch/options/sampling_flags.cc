@@ -74,7 +74,7 @@ void SamplingFlags::check() const {
       beams != 1 || !(length_penalty || early_stopping),
       "--length-penalty and --early-stopping are settings of beam search; give --beams too, more than 1");
   Request request = make_request(SamplingParams{.temperature = 0.0F});
-  request.prompt = {0};  // any
+  request.prompt = {0};  // any prompt
   request.thinking.reset();
   require_valid(request);
 }
@@ -96,7 +96,7 @@ Request SamplingFlags::make_request(const SamplingParams& defaults, const BeamSe
   Request request;
   SamplingParams& sampling = request.sampling;
   sampling = defaults;
-  // A filter has no effect on greedy decoding: a user who gives one wants to sample.
+  // Filters have no effect on greedy decoding, so a user who sets one wants to sample.
   const bool wants_sampling = top_k || top_p || min_p;
   if (wants_sampling && sampling.greedy()) sampling.temperature = 1.0F;
   const auto set = [](auto& target, const auto& given) {
@@ -122,7 +122,7 @@ Request SamplingFlags::make_request(const SamplingParams& defaults, const BeamSe
   request.min_tokens = min_tokens;
   request.include_stop_str_in_output = include_stop;
   request.bad_words = bad_words;
-  // Its markers are the chat template's.
+  // Thinking is marked as in the chat template.
   if (max_thinking_tokens) request.thinking = ThinkingLimit{.max_tokens = *max_thinking_tokens};
   return request;
 }

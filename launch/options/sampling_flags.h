@@ -1,4 +1,4 @@
-// The options that say how tokens are chosen.
+// Options for choosing tokens.
 #pragma once
 
 #include "tp/request.h"
@@ -12,10 +12,10 @@
 
 namespace tp {
 
-// Without --max-tokens, for a model whose files do not say.
+// The default of --max-tokens for models whose files give none.
 inline constexpr int kDefaultMaxTokens = 256;
 
-// What was given; everything else is taken from the model's generation_config.json.
+// Sampling options from the command line. Missing ones come from the model's generation_config.json.
 struct SamplingFlags {
   std::optional<float> temperature;
   std::optional<int> top_k;
@@ -39,16 +39,16 @@ struct SamplingFlags {
   bool include_stop = false;
   std::vector<std::string> bad_words;
 
-  // What every command that generates has, and what those have that list results.
+  // Adds the options of all commands that generate text, or the options of commands that list results.
   void add_to(CLI::App& command);
   void add_result_options_to(CLI::App& command);
   // For commands that hold conversations.
   void add_thinking_option_to(CLI::App& command);
 
-  // Throws CLI::ValidationError for a value out of range: no model is needed to see it.
+  // Throws CLI::ValidationError for a value out of range. Needs no model.
   void check() const;
 
-  // A request with these settings and no prompt.
+  // Returns a request with these settings and no prompt.
   Request make_request(const SamplingParams& defaults, const BeamSearch& beam_defaults = {}) const;
 
  private:

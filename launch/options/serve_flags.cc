@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t kMaxSequences = 64;
 constexpr std::chrono::milliseconds kStepTime(200);
-constexpr std::size_t kRecordBytes = std::size_t{64} << 20;  // records of the gateway, in addition to bodies
+constexpr std::size_t kRecordBytes = std::size_t{64}
+                                     << 20;  // bytes of the gateway's records, in addition to bodies
 
 void add_address_options(CLI::App& command, ServeFlags& flags) {
   const OptionGroup group(command, "Address and access");
@@ -55,7 +56,7 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
 ServeFlags::ServeFlags() {
   engine.options.step_time = kStepTime;
   engine.options.max_queue = 1024;
-  engine.options.default_adapter = "";  // clients name the model or an adapter
+  engine.options.default_adapter = "";  // no default, because clients name the model or an adapter
 }
 
 void ServeFlags::add_to(CLI::App& command) {
@@ -101,11 +102,10 @@ ServeOptions ServeFlags::options() const {
     options.model_names = {name.string()};
   }
   for (const AdapterOptions& adapter : engine.options.adapters) {
-    require<ConfigError>(
-        std::ranges::find(options.model_names, adapter.name) == options.model_names.end(),
-        "cannot serve the adapter {} of --lora: expected another name than the model's; change one "
-        "of both (--model-name)",
-        adapter.name);
+    require<ConfigError>(std::ranges::find(options.model_names, adapter.name) == options.model_names.end(),
+                         "cannot serve the adapter {} of --lora: expected a name that differs from the "
+                         "model's; change one of them (--model-name)",
+                         adapter.name);
   }
   if (!gateway().empty()) listen_for_gateway(options);
   options.log_json = log_json;
@@ -118,7 +118,7 @@ std::string ServeFlags::gateway() const {
   return announce.empty() && variable != nullptr ? variable : announce;
 }
 
-// Without the options --host and --port, the server listens where only the gateway needs to find it.
+// Without the options --host and --port, the server listens at an address that only the gateway knows.
 void ServeFlags::listen_for_gateway(ServeOptions& options) const {
   const HttpUrl url = parse_http_url(gateway());
   options.gateway_secret = secret_in(url.path);

@@ -31,9 +31,9 @@ struct ServeFlags {
   ServeFlags();
   void add_to(CLI::App& command);
 
-  // What the server is started with. Reads the file of API keys; throws ConfigError.
+  // Returns the server's options. Reads the file of API keys. Throws ConfigError.
   ServeOptions options() const;
-  // The URL of the gateway in front of the server; empty: there is none.
+  // The URL of the gateway in front of the server; empty if there is none.
   std::string gateway() const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kAlways = ":always";
 
-// Takes :TOKENS or :TOKENS:always off the end, if there is one of these. False for a wrong number.
+// Removes :TOKENS or :TOKENS:always from the end, if present. Returns false for an invalid number.
 bool take_tokens(std::string_view& text, SpeculationOptions& options) {
   std::string_view rest = text;
   options.always = rest.ends_with(kAlways);
@@ -29,8 +29,8 @@ bool take_tokens(std::string_view& text, SpeculationOptions& options) {
   return options.tokens >= 1 && options.tokens <= kMaxDraftTokens;
 }
 
-// off, or ngram, draft:DIR, mtp, auto or auto:DIR, which :TOKENS or :TOKENS:always may follow; nothing if it
-// is something else.
+// Parses off, ngram, draft:DIR, mtp, auto or auto:DIR, optionally followed by :TOKENS or :TOKENS:always.
+// Returns nothing for other texts.
 std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
   SpeculationOptions options;
   if (text == "off") return options;
@@ -51,13 +51,13 @@ std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
   return options;
 }
 
-// Takes the model for --speculate auto, or else drafts with it alone.
+// Sets the draft model of --speculate auto, or drafts only with this model.
 void set_draft_model(const std::string& folder, SpeculationOptions& options) {
   const bool is_other = options.drafts == DraftKind::ngram || options.drafts == DraftKind::mtp;
   if (is_other || !options.model.empty())
     throw CLI::ValidationError(
         "--draft-model",
-        fmt::format("expected --speculate auto beside it, or no --speculate, found another {}; "
+        fmt::format("expected --speculate auto with it, or no --speculate, found another {}; "
                     "leave one of the two out",
                     is_other ? "kind of drafts" : "draft model"));
   options.model = folder;
@@ -94,7 +94,7 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
           "the model in DIR, else with the model in the folder `draft` of the model's folder, else with mtp. "
           "Append :N for a number other than 8, and :N:always to draft even if it is slower")
       ->default_str("off");
-  // Runs after the callback of --speculate, which comes first here.
+  // This callback runs after the callback of --speculate, which is added first.
   group.add(
       "--draft-model", [&options](const std::string& folder) { set_draft_model(folder, options); }, "DIR",
       CLI::Validator(is_named, ""),

@@ -1,4 +1,4 @@
-// --speculate: tokens guessed ahead.
+// --speculate: draft tokens.
 #pragma once
 
 #include "tp/speculation.h"
@@ -10,17 +10,17 @@
 
 namespace tp {
 
-// Adds it to a subcommand that generates. `options` outlives the command.
+// Adds the option to a subcommand that generates text. `options` must outlive the command.
 void add_speculate_option(CLI::App& command, SpeculationOptions& options);
 
-// Replaces the name of a draft model by its path. Throws CheckpointError if the first rank has none; other
-// ranks may do without. `model`: the path of the model that it guesses for.
+// Replaces a draft model's name by its path. Throws CheckpointError if the first rank lacks the model. Other
+// ranks may do without it. `model`: the path of the target model.
 void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank);
 
-// The model that a value of the option names; empty if it names none.
+// Returns the model in a value of the option, or an empty text.
 std::string draft_model_of(const std::string& value);
 
-// What has become of the drafts, for --verbose: "12 of 16 draft tokens accepted (...)".
+// Returns the counts of drafts for --verbose: "12 of 16 draft tokens accepted (...)".
 std::string describe_drafts(const SpeculationCounts& counts);
 
 }  // namespace tp

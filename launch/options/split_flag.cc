@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kMeasured = "measured";
 
-// Positive numbers with commas between them; nothing if it is something else.
+// Parses positive numbers with commas between them. Returns nothing for other texts.
 std::optional<std::vector<double>> parse_shares(std::string_view text) {
   std::vector<double> shares;
   for (const std::string_view share : split_text(text, ',')) {

@@ -1,4 +1,4 @@
-// --split: which part of the model each rank takes.
+// --split: the ranks' shares of the model.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// Adds it to a subcommand. With `measured`, "measured" is a value, too, which sets it; both outlive the
-// command.
+// Adds the option to a subcommand. With `measured`, the option also accepts "measured", which sets it. Both
+// variables must outlive the command.
 void add_split_option(CLI::App& command, std::vector<double>& split, bool* measured = nullptr);
 
 }  // namespace tp

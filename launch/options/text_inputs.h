@@ -1,4 +1,4 @@
-// What the commands for encoders read: texts, or token ids.
+// Inputs of the commands for encoders: texts, or token ids.
 #pragma once
 
 #include "launch/options/prompts.h"
@@ -17,19 +17,19 @@ struct TextInputFlags {
   std::string token_file;
 
   void add_to(CLI::App& command);
-  // Throws CLI::ValidationError unless there is one kind of input.
+  // Throws CLI::ValidationError if there is not exactly one kind of input.
   void require_one() const;
-  // Throws RequestError.
+  // Reads the inputs. Throws RequestError.
   std::vector<BatchText> read() const;
 };
 
-// --tokens: a file that read_input_file reads.
+// --tokens: a file for read_input_file.
 CLI::Option* add_token_file_option(CLI::App& command, std::string& file);
 
-// The token ids of an input: those given, or those of its text by `encode`. Errors name the input.
+// Returns an input's given token ids, or encodes its text with `encode`. Errors name the input.
 EncoderInput tokens_of(const BatchText& input, const std::function<EncoderInput(const std::string&)>& encode);
 
-// Cuts off what is longer than `longest` tokens, but for a control token at the end.
+// Shortens the input to `longest` tokens, but keeps a control token at the end.
 void truncate(EncoderInput& input, std::size_t longest, const std::function<bool(TokenId)>& is_special);
 
 }  // namespace tp

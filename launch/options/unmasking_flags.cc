@@ -41,7 +41,7 @@ void UnmaskingFlags::check() const {
                                 "--threshold is for --unmask threshold; give that too, or leave it out");
   Request request;
   apply(request);
-  request.prompt = {0};  // any
+  request.prompt = {0};  // any prompt
   require_valid(request);
 }
 

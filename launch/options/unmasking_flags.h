@@ -1,4 +1,4 @@
-// The options that say how a diffusion language model generates.
+// Options for generating with a diffusion language model.
 #pragma once
 
 #include "tp/request.h"
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// Adds --unmask-cache, which belongs to the engine.
+// Adds --unmask-cache, which is an option of the engine.
 void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache);
 
 struct UnmaskingFlags {
@@ -22,11 +22,11 @@ struct UnmaskingFlags {
 
   void add_to(CLI::App& command);
   bool any() const { return steps || block_length || unmask || threshold; }
-  // Throws CLI::ValidationError for options that contradict each other, and for values out of range.
+  // Throws CLI::ValidationError for contradictory options, and for values out of range.
   void check() const;
-  // Throws ConfigError if there are any and the model is not one that they are for.
+  // Throws ConfigError if any of these options is set and the model does not support them.
   void require_fit(const std::filesystem::path& model) const;
-  // Sets Request::unmasking if there are any.
+  // Sets Request::unmasking if any of these options is set.
   void apply(Request& request) const;
 };
 

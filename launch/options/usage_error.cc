@@ -32,7 +32,7 @@ std::vector<std::string> long_names(const CLI::App& command) {
   return names;
 }
 
-// `--prompt "Once upon a time"` of a text that a shell would read as it is, else `--prompt TEXT`.
+// Returns `--prompt "Once upon a time"` if a shell would not change the text, otherwise `--prompt TEXT`.
 std::string prompt_option(const std::string& text) {
   constexpr std::size_t kLongest = 60;
   const bool is_plain = text.size() <= kLongest && text.find_first_of("\"$`\\!\n") == std::string::npos;
@@ -79,8 +79,8 @@ std::string unknown_option(const CLI::App& app, const CLI::App& command, const s
                          : fmt::format("there is no option {}; did you mean --{}?", name, similar);
 }
 
-// CLI11 reads "-prompt Hello" as "-p rompt", and another program's "-md DIR" as "-m d"; it has the rest left
-// over.
+// CLI11 reads "-prompt Hello" as "-p rompt", and another program's "-md DIR" as "-m d", and reports the rest
+// as extra arguments.
 std::string single_dashed(const CLI::App& app, const CLI::App& command,
                           const std::vector<std::string>& arguments) {
   const std::vector<std::string> names = long_names(command);
@@ -94,8 +94,8 @@ std::string single_dashed(const CLI::App& app, const CLI::App& command,
   return {};
 }
 
-// "--model DIR"; CLI11's texts begin or end with an option's name, and have it between blanks or before a
-// colon.
+// Finds "--model DIR". CLI11's messages begin or end with an option's name, or have it between blanks or
+// before a colon.
 std::string option_in(const CLI::App& command, const std::string& text) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
@@ -106,8 +106,8 @@ std::string option_in(const CLI::App& command, const std::string& text) {
   return text;
 }
 
-// CLI11 takes the second option of "--model --prompt Hello" for the value of the first, and has "Hello" left
-// over.
+// CLI11 reads the second option in "--model --prompt Hello" as the first one's value, and reports "Hello" as
+// an extra argument.
 std::string without_value(const CLI::App& command, const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
     const CLI::Option* option = command.get_option_no_throw(arguments[i]);
@@ -134,7 +134,7 @@ bool continues_text(const CLI::App& command, const std::string& argument,
           takes_text(command, name_of(arguments[static_cast<std::size_t>(at) - 1])));
 }
 
-// Advice about an argument that no option precedes.
+// Returns advice about an argument without an option before it.
 std::string advice_for(const CLI::App& command, const std::string& argument,
                        const std::vector<std::string>& arguments) {
   if (continues_text(command, argument, arguments)) return "put a text with spaces in quotes";
@@ -164,7 +164,7 @@ std::string unexpected(const CLI::App& app, const CLI::App& command, const std::
                      advice_for(command, argument, arguments));
 }
 
-// The first argument that neither an option nor a subcommand took.
+// Returns the first argument that belongs to neither an option nor a subcommand.
 std::optional<std::string> left_over(const CLI::App& app) {
   for (const std::string& argument : app.remaining(true))
     if (argument != "--") return argument;

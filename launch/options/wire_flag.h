@@ -1,4 +1,4 @@
-// --wire: how sums are sent from host to host.
+// --wire: the type in which sums are sent between hosts.
 #pragma once
 
 #include "tp/wire_type.h"
@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// Adds it to a subcommand, which `type` outlives.
+// Adds the option to a subcommand. `type` must outlive it.
 void add_wire_option(CLI::App& command, WireType& type);
 
 }  // namespace tp

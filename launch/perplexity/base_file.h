@@ -59,12 +59,12 @@ class BaseWriter {
 // Reads a file from its beginning to its end.
 class BaseReader {
  public:
-  // Throws CheckpointError if it is not such a file, or does not have the size that its header gives.
+  // Throws CheckpointError if the file has a different format, or a different size than its header gives.
   explicit BaseReader(const std::filesystem::path& path);
 
   const BaseShape& shape() const { return shape_; }
   const std::vector<TokenId>& tokens() const { return tokens_; }  // [chunks, context]
-  // The next row. Throws CheckpointError.
+  // Returns the next row. Throws CheckpointError.
   const BaseRow& next();
 
  private:

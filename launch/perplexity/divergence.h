@@ -17,7 +17,7 @@ struct Estimate {
   double error = 0.0;
 };
 
-// Sums of a number, for its mean and its standard error.
+// Accumulates numbers for their mean and its standard error.
 class Mean {
  public:
   void add(double value) { sum_ += value, squares_ += value * value, ++count_; }
@@ -37,8 +37,8 @@ Estimate exp_of(const Estimate& estimate);
 
 class Divergence {
  public:
-  // Compares the probabilities of the tokens after one position, of which `next` follows in the text.
-  // logits: [vocabulary], the model's.
+  // Compares the probabilities of the tokens after one position. `next` is the text's next token. logits:
+  // [vocabulary], the model's.
   void add(const BaseRow& base, std::span<const float> logits, TokenId next);
 
   std::size_t count() const { return nll_.count(); }
@@ -46,8 +46,8 @@ class Divergence {
   Estimate base_perplexity() const { return exp_of(base_nll_.estimate()); }
   // ln(perplexity / base_perplexity). The error allows for the correlation of both.
   Estimate log_ratio() const;
-  // Kullback-Leibler divergence of the model's probabilities from the base's, in nats. Tokens to which the
-  // base gives less than exp(-16) do not count.
+  // Kullback-Leibler divergence of the model's probabilities from the base's, in nats. Ignores tokens to
+  // which the base gives less than exp(-16).
   Estimate divergence() const { return kld_.estimate(); }
   // The value that a part of the positions does not exceed: 0.5 is the median, 1 the maximum. Interpolated.
   double divergence_quantile(double part) const;

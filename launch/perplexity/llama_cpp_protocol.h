@@ -33,13 +33,14 @@ struct LlamaCppResult {
 // The ids of a text with the control tokens of a prompt. Control tokens in the text are plain text.
 std::vector<TokenId> ids_of_text(const Engine& engine, const std::string& text);
 
-// Measures the perplexity of a text's tokens, and writes the base file if there is one. `name`: the text's,
-// for errors. Throws RequestError for fewer tokens than two chunks, and Error if the file cannot be written.
+// Measures the perplexity of a text's tokens, and writes the base file if one is set. `name`: the text's
+// name, for errors. Throws RequestError for fewer tokens than two chunks, and Error if the file can't be
+// written.
 LlamaCppResult measure_chunks(Engine& engine, const LlamaCppOptions& options,
                               const std::vector<TokenId>& tokens, const std::string& name);
 
-// Compares the model with the base file's model. Throws CheckpointError for a damaged file, and RequestError
-// if its vocabulary is not the model's or its context is longer than the engine's.
+// Compares the model with the base file's model. Throws CheckpointError for a damaged file. Throws
+// RequestError if the vocabularies differ, or the file's context exceeds the engine's.
 LlamaCppResult compare_with_base(Engine& engine, const LlamaCppOptions& options);
 
 // Results as lines with llama-perplexity's names, and as a JSON object.

@@ -15,8 +15,8 @@
 namespace tp {
 namespace {
 
-// Null if config.json is alone, or if files of the weights are missing. Throws CheckpointError for weights
-// that cannot be read.
+// Returns null if config.json is alone, or files of the weights are missing. Throws CheckpointError for
+// unreadable weights.
 std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model,
                                            const CheckpointConfig& config) {
   if (!find_gguf(model) && !holds_all_safetensors(model)) return nullptr;
@@ -31,7 +31,7 @@ void require_weights(const EngineOptions& options, bool exist) {
       options.model.string());
 }
 
-// Quantized models that do not say it have the rest in bf16, as gpt-oss.
+// Quantized models without a type for the remaining tensors store them in bf16, like gpt-oss.
 DType dtype_of_rest(const std::filesystem::path& model, DType configured) {
   const std::optional<QuantizationConfig> quantization = find_quantization_config(model);
   return quantization && !quantization->has_dtype ? DType::bf16 : configured;
@@ -55,7 +55,7 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks)
 }
 
 const WeightSource& DescribedModel::weights() const {
-  // Drafters may lack tables that they have from their targets.
+  // Drafters may lack tables, which they take from their targets.
   if (spec_.drafter) return configured_;
   const auto is_readable = [](const TypeUse& use) { return use.held_as.has_value(); };
   if (stored_ && !stored_->types.empty() && std::ranges::all_of(stored_->types, is_readable)) return *source_;

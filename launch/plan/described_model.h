@@ -1,4 +1,4 @@
-// A model that is looked at without loading it: by `inspect` and `plan`.
+// Describes a model without loading it, for `inspect` and `plan`.
 #pragma once
 
 #include "model/weights/source/weight_source.h"
@@ -22,15 +22,16 @@ struct StoredWeights {
 
 class DescribedModel {
  public:
-  // For engines with these options (the model is one that find_model has found) on so many ranks.
-  // Throws ConfigError or CheckpointError.
+  // For engines with these options on `ranks` ranks. `options.model` is a path from find_model. Throws
+  // ConfigError or CheckpointError.
   DescribedModel(const EngineOptions& options, std::size_t ranks);
 
   const EnginePlan& plan() const { return plan_; }
   const ModelSpec& spec() const { return spec_; }
   // Nothing if config.json is alone, or files of the weights are missing.
   const std::optional<StoredWeights>& stored() const { return stored_; }
-  // The checkpoint's, if all of its types can be read, else such as config.json describes.
+  // The checkpoint's weights if all of its types can be read. Otherwise weights as config.json describes
+  // them.
   const WeightSource& weights() const;
   // The type that config.json gives for absent weights: "AWQ int4, groups of 128", or "bf16".
   std::string described_type() const;

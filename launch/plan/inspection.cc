@@ -51,13 +51,13 @@ std::string text_of(const TypeUse& use) {
                      use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "not a type of weights");
 }
 
-// Without its article.
+// Returns the kind's name without its article.
 std::string_view kind_name(const CheckpointConfig& config) {
   const std::string_view name = describe(kind_of(config));
   return name.substr(name.find(' ') + 1);
 }
 
-// The lines of a report: a name and a value each.
+// Lines of a report, each with a name and a value.
 class Lines {
  public:
   template <class Value>

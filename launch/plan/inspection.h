@@ -31,7 +31,7 @@ struct CacheUse {
   std::size_t recurrent_layers = 0;  // layers that keep a state
   std::size_t states = 0;            // capacity in states, for max_sequences
   std::size_t blocks = 0;
-  // How many times as many bytes the cache would need if every layer kept all tokens.
+  // Factor by which the cache would grow if every layer kept all tokens.
   double without_windows = 1.0;
 };
 
@@ -44,7 +44,7 @@ struct Parameters {
 struct Inspection {
   const DescribedModel& model;
   Parameters parameters;
-  std::optional<std::string> unusable;  // why the tokenizer in the model's file cannot be used
+  std::optional<std::string> unusable;  // reason why the tokenizer in the model's file can't be used
   CacheUse cache;
   std::vector<RankShare> shares;
 

@@ -27,7 +27,7 @@ struct Prefix {
 constexpr std::array<Prefix, 4> kLarge = {
     {{"T", 1e12, 1099511627776.0}, {"G", 1e9, 1073741824.0}, {"M", 1e6, 1048576.0}, {"K", 1e3, 1024.0}}};
 
-constexpr double kLeast = 1e-12;  // no machine has less, or more
+constexpr double kLeast = 1e-12;  // bounds that no machine exceeds
 constexpr double kMost = 1e18;
 
 // "expected a number from 1e-12 to 1e18 bytes with a unit, such as 256G"
@@ -39,7 +39,7 @@ std::string expected_quantity(const std::string& measure, const std::string& exa
 std::string shown(std::string_view text) { return text.empty() ? "an empty text" : std::string(text); }
 
 std::optional<double> parse_time(std::string_view text) { return parse_quantity(text, "s"); }
-// The unit of a network's rate is bits, unless it ends in a capital B.
+// A network rate is in bits, except with a capital B at its end.
 std::optional<double> parse_rate(std::string_view text) {
   if (const auto bytes = parse_quantity(text, "B/s")) return bytes;
   for (const std::string_view unit : {"b/s", "bps", "bit/s", "bit", "b"}) {
@@ -78,7 +78,7 @@ constexpr std::array<NetPart, 3> kNetParts = {
      {"rate", "bytes per second", "10Gb", parse_rate, &Cluster::rate},
      {"time per message", "seconds", "5us", parse_time, &Cluster::message}}};
 
-// Reads latency, rate and perhaps the cost of a message. Returns the error, if any.
+// Reads latency, rate and an optional cost per message. Returns the error, if any.
 std::string take_net(std::string_view text, Cluster& cluster) {
   constexpr const char* kOrder =
       "latency, rate and, optionally, time per message, in this order, such as 30us,10Gb,5us";
@@ -97,7 +97,7 @@ std::string take_net(std::string_view text, Cluster& cluster) {
   return {};
 }
 
-// An option whose text is read by `take`, which returns the error, if any.
+// Adds an option whose text `take` reads. `take` returns the error, if any.
 void add_quantity(CLI::App& command, const std::string& name, const std::string& what,
                   const std::string& example, const std::string& standard,
                   const std::function<std::string(std::string_view)>& take) {
@@ -108,7 +108,7 @@ void add_quantity(CLI::App& command, const std::string& name, const std::string&
       ->default_str(standard);
 }
 
-// "1.5G" of 1.5e9, with three digits.
+// Returns "1.5G" for 1.5e9, with three digits.
 std::string with_prefix(double value) {
   for (const Prefix& prefix : kLarge) {
     if (value >= 0.9995 * prefix.decimal)
@@ -123,7 +123,7 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.3g}us", 1e6 * seconds);
 }
 
-// The factor of a unit's prefix, as in "Gb" or "us". A number alone has no unit.
+// Returns the factor of a unit's prefix, as in "Gb" or "us". A plain number has no unit.
 std::optional<double> factor_of(std::string_view text, std::string_view unit, bool binary) {
   if (text == unit && !text.empty()) return 1.0;
   if (unit == "s")

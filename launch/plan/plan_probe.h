@@ -11,14 +11,14 @@
 namespace tp {
 
 struct ProbeFlags {
-  std::size_t threads = 0;  // threads of each rank; 0: as the engine would choose
+  std::size_t threads = 0;  // threads of each rank; 0: the engine's default
   double timeout = 0.0;
 };
 
 // Adds --threads and --timeout, which need `probe`.
 void add_probe_options(CLI::App& command, ProbeFlags& flags, CLI::Option& probe);
 
-// On all ranks: measures the cluster with weights of a type (none: bf16), and prints the flags that describe
+// Measures the cluster on all ranks with weights of a type (none: bf16), and prints the flags that describe
 // it. Returns the exit status.
 int run_probe(const CLI::App& command, const ProbeFlags& flags, std::optional<WeightType> weights,
               const std::string& output);

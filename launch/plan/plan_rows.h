@@ -28,7 +28,7 @@ const char* limit_of(const StepTime& time);
 
 struct PlannedTokens {
   std::size_t wanted = 0;   // capacity of the cache
-  std::size_t longest = 0;  // longest sequence of the model, if longer sequences are requested; else 0
+  std::size_t longest = 0;  // longest sequence of the model, if longer sequences are requested; otherwise 0
 };
 
 struct PlanResult {
@@ -36,12 +36,12 @@ struct PlanResult {
   std::vector<std::size_t> batches{};
   PlannedTokens tokens{};
   Cluster cluster{};
-  std::vector<PlanRow> tensor{};    // every stage has all layers: one stage, more and more ranks
-  std::vector<PlanRow> pipeline{};  // a stage on each host, with all of its ranks; from two hosts on
-  std::string tensor_ends{};        // why there are no more ranks, or nothing
-  std::optional<PlanRow> asked{};   // as many hosts as were asked for, by heads; of `tensor`, like the next
+  std::vector<PlanRow> tensor{};    // one stage on more and more ranks: every stage has all layers
+  std::vector<PlanRow> pipeline{};  // one stage per host, with all of its ranks; for two hosts or more
+  std::string tensor_ends{};        // reason why the table ends; may be empty
+  std::optional<PlanRow> asked{};   // the requested hosts, divided by heads; a row of `tensor`
   std::optional<PlanRow> asked_pipeline{};
-  std::string asked_refusal{};  // why there is none
+  std::string asked_refusal{};  // reason why `asked` is missing
   std::optional<std::size_t> fewest_hosts{};
   std::optional<std::size_t> fewest_hosts_of_stages{};
   double asked_copies = 1.0;  // copies of the cache: see Prediction::cache_copies
@@ -56,13 +56,13 @@ struct PlanResult {
   }
 };
 
-// Up to 1,024 ranks, which double. `hosts`: 0, or as many as are asked for in particular.
+// Returns rows for 1, 2, 4, ... up to 1,024 ranks. `hosts`: the requested number of hosts, or 0.
 PlanResult make_plan_result(const Prediction& prediction, const Cluster& cluster, const Workload& workload,
                             const std::vector<std::size_t>& batches, const PlannedTokens& tokens,
                             std::size_t hosts);
 
-// The last of these rates, each for twice as many ranks as the one before, that is still at least a quarter
-// more than that: an index. The first one if there is only one.
+// Returns the index of the last rate that is at least a quarter higher than the previous one. Each rate is
+// for twice as many ranks as the previous one. Returns 0 for a single rate.
 std::size_t last_worthwhile(const std::vector<double>& rates);
 
 }  // namespace tp

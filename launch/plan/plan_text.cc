@@ -18,7 +18,7 @@ std::string rate_text(double rate) {
   return rate >= 100 ? fmt::format("{:.0f}", rate) : fmt::format("{:.3g}", rate);
 }
 
-// "4 x 2": stages and ranks of each.
+// "4 x 2": stages and ranks per stage.
 std::string division_text(const PlanRow& row) {
   return fmt::format("{} x {}", row.division.stages, row.division.ranks);
 }
@@ -30,7 +30,7 @@ std::string fit_text(const PlanResult& result, const PlanRow& row) {
              : fmt::format("{} tokens", row.memory.cache_tokens);
 }
 
-// Efficiencies relate to `one`, which has one rank.
+// Efficiencies are relative to `one`, which has one rank.
 std::string table_text(const PlanResult& result, const std::vector<PlanRow>& rows, const PlanRow& one,
                        bool stages) {
   std::vector<std::string> names = {"ranks", "hosts"};
@@ -62,7 +62,7 @@ std::string table_text(const PlanResult& result, const std::vector<PlanRow>& row
   return table.text();
 }
 
-// A bar for each row, whose parts are those of a step's time.
+// Draws a bar for each row. Its parts are the parts of a step's time.
 std::string drawing(const std::vector<PlanRow>& rows, std::size_t index) {
   constexpr double kWidth = 60.0;
   double longest = 0.0;
@@ -100,7 +100,7 @@ std::string hosts_text(const std::optional<std::size_t>& hosts) {
   return hosts ? fmt::to_string(*hosts) : "no number of them suffices";
 }
 
-// Which of the two divisions of the hosts is faster.
+// Compares the speed of the two divisions of the hosts.
 std::string comparison(const PlanResult& result) {
   const auto better = [](double tensor, double pipeline) {
     constexpr double kAlike = 1.05;

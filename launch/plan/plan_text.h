@@ -1,4 +1,4 @@
-// A plan to read: tables and a drawing; or as JSON.
+// Formats a plan: tables and a drawing, or JSON.
 #pragma once
 
 #include "launch/plan/described_model.h"

@@ -27,7 +27,7 @@ void add_options(const CLI::App& command, std::map<std::string, std::string>& op
     add_options(*group, options);
 }
 
-// A value as an error text shows it.
+// Returns a value for an error message.
 std::string text_of(const std::map<std::string, std::string>& options, const std::string& name) {
   constexpr std::size_t kLongest = 60;
   const auto found = options.find(name);
@@ -36,7 +36,7 @@ std::string text_of(const std::map<std::string, std::string>& options, const std
   return found->second.substr(0, kLongest) + "...";
 }
 
-// What rank 0 sends.
+// The message from rank 0.
 struct Sent {
   std::string build;
   CommandLine line;

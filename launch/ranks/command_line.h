@@ -1,4 +1,4 @@
-// What a rank was started to do, so that ranks can check that they were started alike.
+// A rank's command line. Ranks compare their command lines, because all must be started alike.
 #pragma once
 
 #include "launch/ranks/distinct_files.h"
@@ -13,17 +13,15 @@ namespace tp {
 
 struct CommandLine {
   std::string subcommand;
-  std::map<std::string, std::string> options;  // those that were given, as the user calls them
+  std::map<std::string, std::string> options;  // options on the command line, by their names there
   UsedFiles files{};
 
-  // To be called after parsing. Options that may differ between hosts are left out: paths of models,
-  // --threads,
-  // --trace.
+  // Call it after parsing. Omits options that may differ between hosts: paths of models, --threads, --trace.
   static CommandLine of(const CLI::App& command);
 };
 
-// Collective. Throws AgreedError, naming the first rank that runs another version of the program than rank 0,
-// or was started with another subcommand or other options, and in what they differ.
+// Collective. Throws AgreedError with the first rank that runs a different version of the program than rank
+// 0, or has a different subcommand or options. The error names the difference.
 void require_same_command_line(Communicator& comm, const CommandLine& own);
 
 }  // namespace tp

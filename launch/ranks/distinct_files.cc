@@ -53,7 +53,7 @@ bool is_one_file(const fs::path& one, const fs::path& other) {
   return fs::is_regular_file(one, ignored) && fs::equivalent(one, other, ignored);
 }
 
-// Neither needs to exist yet.
+// Whether both paths lead to the same file. Neither file needs to exist.
 bool is_one_destination(const std::string& one, const std::string& other) {
   if (one == kStandardStream || other == kStandardStream) return one == other;
   std::error_code ignored;
@@ -61,7 +61,7 @@ bool is_one_destination(const std::string& one, const std::string& other) {
                                                                       fs::weakly_canonical(other, ignored));
 }
 
-// mpirun passes its own standard input on through a pipe.
+// mpirun forwards its own standard input through a pipe.
 bool is_standard_input(const fs::path& file) {
   if (is_one_file(file, "/dev/stdin")) return true;
   const std::optional<Launcher> launcher = find_launcher();
@@ -77,7 +77,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 }
 
 [[noreturn]] void refuse(const UsedFile& written, const std::string& found) {
-  throw_error<RequestError>("cannot write {}: expected a file of its own for {}, found {}; give another file",
+  throw_error<RequestError>("cannot write {}: expected a separate file for {}, found {}; give another file",
                             written.path, written.option, found);
 }
 

@@ -1,4 +1,4 @@
-// Keeps commands from writing over their own inputs.
+// Prevents commands from overwriting their own inputs.
 #pragma once
 
 #include <filesystem>
@@ -9,31 +9,30 @@
 
 namespace tp {
 
-// A file that a command uses, with the option that names it, as errors call it.
+// A file of a command, and the option that names it in errors.
 struct UsedFile {
   std::string option;
   std::string path;
 };
 
-// The files that a command reads and writes according to its options. "-" is a standard stream.
+// The files that a command's options name for reading and writing. "-" is a standard stream.
 //
-// An option that is added later is protected without further work: every option whose type is FILE names a
-// file to read, unless kWritten in the .cc file lists it.
+// New options are protected automatically: every option of the type FILE names a file to read, except the
+// options in kWritten in the .cc file.
 struct UsedFiles {
   std::vector<UsedFile> written{};
   std::vector<UsedFile> read{};
-  std::vector<std::string> models{};   // as options name them; empty: the demo model
-  std::vector<std::string> folders{};  // whose files are read, such as that of --packed-cache
+  std::vector<std::string> models{};   // values of the options; empty: the demo model
+  std::vector<std::string> folders{};  // folders whose files are read, such as that of --packed-cache
 
-  // To be called after parsing.
+  // Call it after parsing.
   static UsedFiles of(const CLI::App& command);
-  // With another file to write.
+  // Returns these files and another file to write.
   UsedFiles with(const std::string& option, const std::string& path) const;
 };
 
-// Throws RequestError if writing one of the files would destroy a file that the command reads, or another
-// file that it writes, be it through a link. run_on_ranks and run_on_first_rank call it before a command
-// does anything.
+// Throws RequestError if writing a file would destroy a file that the command reads, or another file that it
+// writes, even through a link. run_on_ranks and run_on_first_rank call it before a command starts.
 void require_distinct_files(const UsedFiles& files);
 
 }  // namespace tp

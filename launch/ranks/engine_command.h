@@ -1,4 +1,4 @@
-// The course of a command that computes something with a model and ends.
+// Runs a command that computes something with a model and ends.
 #pragma once
 
 #include "launch/options/engine_flags.h"
@@ -11,9 +11,9 @@
 
 namespace tp {
 
-// On rank 0, `prepare` runs before the model is loaded, to check the command's files and to read its inputs,
-// and `compute` with an engine of all ranks, for that task. Returns the exit status; an error is one message
-// and exit status 1.
+// Rank 0 calls `prepare` before the model is loaded, to check files and read inputs. Then it calls `compute`
+// with an engine of all ranks for this task. Returns the exit status. An error is one message and exit status
+// 1.
 int run_engine_command(const CLI::App& command, const EngineFlags& flags, Task task,
                        const std::function<void()>& prepare, const std::function<void(Engine&)>& compute);
 

@@ -1,4 +1,4 @@
-// What a user should know about an engine that was opened, although it works.
+// Notices about an engine that works, but not as the user might expect.
 #pragma once
 
 #include "tp/engine.h"
@@ -8,12 +8,11 @@
 
 namespace tp {
 
-// Prints to stderr what readers of a model's files have noticed.
+// Prints the notices of a model's file readers to stderr.
 void print_file_notices(const std::vector<std::string>& notices);
 
-// Prints to stderr, each where it applies: notices about files, weights are rounded, tensors of the
-// checkpoint are not used, the cache was reduced, sequences are shorter than `options` asked for.
-// Rank 0.
+// Prints the notices that apply to stderr: notices about files, rounded weights, unused tensors, a reduced
+// cache, and sequences shorter than `options` requested. Only for rank 0.
 void print_engine_notices(const EngineInfo& info, const EngineOptions& options);
 
 }  // namespace tp

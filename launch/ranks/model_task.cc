@@ -48,11 +48,10 @@ TaskText task_text(Task task) {
 void require_task(const std::filesystem::path& model, Task task) {
   const CheckpointConfig config = load_config(model);
   const ModelKind kind = kind_of(config);
-  require<ConfigError>(
-      kind != ModelKind::drafter,
-      "cannot {} with {}: expected a model, found a trained drafter ({}), which only guesses "
-      "for its target; use --model TARGET --speculate draft:DRAFTER",
-      task_text(task).what, model.string(), name_of(config.drafter.kind));
+  require<ConfigError>(kind != ModelKind::drafter,
+                       "cannot {} with {}: expected a model, found a trained drafter ({}), which only drafts "
+                       "for its target; use --model TARGET --speculate draft:DRAFTER",
+                       task_text(task).what, model.string(), name_of(config.drafter.kind));
   std::vector<std::string_view> commands;
   for (const Task other : tasks_of(kind)) commands.push_back(task_text(other).command);
   require<ConfigError>(

@@ -1,4 +1,4 @@
-// Which commands fit which models.
+// Checks that a command suits a model.
 #pragma once
 
 #include "tp/model_kind.h"
@@ -7,7 +7,7 @@
 
 namespace tp {
 
-// Throws ConfigError, naming the commands that fit, if the model of that folder or file does something else.
+// Throws ConfigError with the suitable commands if the model in this folder or file has a different task.
 void require_task(const std::filesystem::path& model, Task task);
 
 }  // namespace tp

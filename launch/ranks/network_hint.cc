@@ -22,14 +22,14 @@ std::string address_of(const sockaddr* address) {
   return ::inet_ntop(AF_INET, bytes, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-// The kernel's bridges; Docker and others connect containers by them.
+// The kernel's bridges. Docker and others use them to connect containers.
 bool is_bridge(const std::string& name) {
   std::error_code ignored;
   return std::filesystem::exists("/sys/class/net/" + name + "/bridge", ignored) ||
          name.starts_with("docker") || name.starts_with("virbr");
 }
 
-// Each name once: an interface with several addresses has several entries.
+// Returns each name once, although an interface with several addresses has several entries.
 std::vector<std::string> names_of(const std::vector<NetworkInterface>& interfaces, bool bridges) {
   std::vector<std::string> names;
   std::set<std::string> seen;

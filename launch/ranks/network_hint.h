@@ -1,4 +1,4 @@
-// Why ranks on several hosts may not reach each other.
+// Explains why ranks on several hosts may not reach each other.
 #pragma once
 
 #include <string>
@@ -10,17 +10,18 @@ namespace tp {
 struct NetworkInterface {
   std::string name;
   std::string address;
-  bool is_bridge = false;  // of containers or virtual machines of this host, such as docker0
+  bool is_bridge = false;  // interface of containers or virtual machines on this host, such as docker0
 };
 
 // Interfaces that are up, have an IPv4 address and lead to other machines.
 std::vector<NetworkInterface> network_interfaces();
 
-// "; or Open MPI tries docker0 (172.17.0.1), ...: name the network, mpirun --mca btl_tcp_if_include eth0
-// ...". Empty if there is nothing to choose from.
+// Returns "; or Open MPI tries docker0 (172.17.0.1), ...: name the network, mpirun --mca btl_tcp_if_include
+// eth0 ...", or an empty text if there is no choice.
 std::string network_hint(const std::vector<NetworkInterface>& interfaces);
 
-// The hint for this job: empty if its ranks are on one host, or if mpirun's options name a network.
+// Returns the hint for this job, or an empty text if its ranks are on one host or mpirun's options name a
+// network.
 std::string network_hint();
 
 }  // namespace tp

@@ -26,7 +26,7 @@ std::string text_of_nodes(std::uint64_t bits) { return fmt::format("{}", fmt::jo
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-// Calls body(node, share) for every node that has pages.
+// Calls body(node, share) for every node with pages.
 template <class Body>
 void for_shares(const NodePages& pages, const Body& body) {
   const auto all = static_cast<double>(pages.total());
@@ -47,7 +47,7 @@ std::string text_of_pages(const NodePages& pages) {
   return shares.size() == 1 ? only : fmt::format("{}", fmt::join(shares, ", "));
 }
 
-// Where no host has several nodes.
+// Returns the line for hosts with one NUMA node each.
 std::string text_without_numa(std::span<const RankReport> reports) {
   if (std::ranges::any_of(reports, [](const RankReport& report) { return report.numa.nodes == 0; }))
     return "NUMA nodes are unknown: Linux does not list them in /sys/devices/system/node\n";
@@ -127,7 +127,7 @@ nlohmann::json numa_json(const RankNuma& numa) {
   json["numa"]["core_nodes"] = nodes_in(numa.core_nodes);
   for (const NumaMemory& kind : {kNumaWeights, kNumaCache, kNumaWindow}) {
     const NodePages& pages = numa.*kind.pages;
-    nlohmann::json& memory = json["numa"][kind.name];  // null if it has no pages, or they are unknown
+    nlohmann::json& memory = json["numa"][kind.name];  // null if the memory has no pages, or they are unknown
     if (pages.total() == 0) continue;
     for_shares(pages, [&](std::size_t node, double share) {
       memory["shares"][fmt::to_string(node)] = rounded(share);

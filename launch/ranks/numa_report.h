@@ -1,4 +1,4 @@
-// What RankReport tells of NUMA nodes, for people and as JSON.
+// Formats a RankReport's NUMA nodes, as text and as JSON.
 #pragma once
 
 #include "tp/rank_report.h"
@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// A kind of memory: what to call it, and its pages.
+// A kind of memory: its name and its pages.
 struct NumaMemory {
   const char* name;
   NodePages RankNuma::*pages;
@@ -24,17 +24,18 @@ inline constexpr NumaMemory kNumaWindow{"window", &RankNuma::window};
 // Whether any rank's host has several nodes.
 bool has_numa(std::span<const RankReport> reports);
 
-// A table of where the ranks' cores and pages are, without the kinds of memory that no rank has pages of. A
-// single line where no host has several nodes.
+// Returns a table of the ranks' cores and pages, without kinds of memory that have no pages on any rank.
+// Returns a single line if no host has several nodes.
 std::string numa_text(std::span<const RankReport> reports,
                       std::initializer_list<NumaMemory> kinds = {kNumaWeights, kNumaCache, kNumaWindow});
 
-// A line for every rank of which more than 5 % of a kind of memory is remote: on nodes without its cores.
+// Returns a line for every rank with more than 5 % of a kind of memory on remote nodes, which have none of
+// its cores.
 std::vector<std::string> numa_warnings(std::span<const RankReport> reports,
                                        std::initializer_list<NumaMemory> kinds = {kNumaWeights, kNumaCache,
                                                                                   kNumaWindow});
 
-// Members of a rank's object: `numa_nodes`, null if unknown, and where there are several, `numa`.
+// Returns members of a rank's object: `numa_nodes` (null if unknown), and `numa` if there are several nodes.
 nlohmann::json numa_json(const RankNuma& numa);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The callback of a subcommand that needs no ranks.
+// Callback of a subcommand that needs no ranks.
 #pragma once
 
 #include "launch/ranks/engine_notices.h"
@@ -12,8 +12,9 @@
 
 namespace tp {
 
-// Does `work` on the first rank, should mpirun have started several. The others keep it all the same: it owns
-// what options are parsed into. Notices about the model's files follow.
+// Returns a callback that does `work` on the first rank, even if mpirun has started several ranks. The other
+// ranks keep `work` too, because it owns the variables that options are parsed into. Notices about the
+// model's files follow.
 inline std::function<void()> on_first_rank(const CLI::App& command, std::function<void()> work) {
   return [&command, work = std::move(work)] {
     run_on_first_rank(CommandLine::of(command), [&work] {

@@ -21,7 +21,7 @@
 namespace tp {
 namespace {
 
-// Options of messages between hosts, on one host.
+// Reports options for messages between hosts that have no effect on one host.
 void notice_idle_options(const EngineOptions& options) {
   constexpr const char* kText = "tp-infer: {} has no effect, because all ranks are on one host; leave it out";
   if (options.wire != WireType::f32)

@@ -1,4 +1,4 @@
-// From the command line's options to an engine.
+// Opens an engine from the command line's options.
 #pragma once
 
 #include "launch/options/engine_flags.h"
@@ -11,9 +11,9 @@
 
 namespace tp {
 
-// Opens the engine on all ranks with a progress bar, without --model that of the demo model; rank 0 prints
-// what is worth a notice and, with --verbose, who holds what. Models that do something else than `task` are
-// an error. Collective.
+// Opens the engine on all ranks with a progress bar. Without --model, opens the demo model. Rank 0 prints
+// notices and, with --verbose, the rank map. A model with a different task than `task` is an error.
+// Collective.
 std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags,
                                     std::optional<Task> task = {});
 

@@ -15,7 +15,7 @@ namespace tp {
 
 namespace {
 
-// What all ranks together took of the checkpoint.
+// Returns the shares of the checkpoint that all ranks together used and read.
 std::string text_of_reads(const EngineInfo& info, const std::vector<RankReport>& reports) {
   if (info.from_packed_cache) return "all ranks loaded their weights from the packed cache\n";
   if (info.stored_bytes == 0) return {};
@@ -35,7 +35,7 @@ std::string text_of_reads(const EngineInfo& info, const std::vector<RankReport>&
                      is_counted ? fmt::format(" and read {:.3f} x from disk", share(read)) : "");
 }
 
-// What the layer takes no memory for, behind what it takes.
+// Returns the tables that a draft layer shares with the model, so they need no memory.
 std::string text_of_tables(const DraftInfo& draft) {
   if (!draft.uses_embedding && !draft.uses_head) return {};
   const char* const tables = !draft.uses_head        ? "embedding"

@@ -31,7 +31,7 @@ void report(std::size_t rank, std::size_t size, const std::string& message) {
   print_message(fmt::format("tp-infer: {}{}", rank_prefix(rank, size), with_flags(message)));
 }
 
-// Seconds until a long wait is reported; tests have less patience. Throws ConfigError.
+// Returns the seconds until a long wait is reported. Tests use less. Throws ConfigError.
 double patience() {
   const char* const text = std::getenv("TP_PATIENCE");
   if (text == nullptr || *text == '\0') return WaitOptions{}.patience;
@@ -55,8 +55,8 @@ WaitOptions wait_options(std::size_t rank, std::size_t size, double timeout) {
   return waits;
 }
 
-// Nobody can be asked which rank is missing before the ranks are connected, or after that. The first two
-// speak, so that one does where the other is the one that is missing; who ends the job, ends all.
+// Before the ranks are connected, and after that, a missing rank can't be determined. Ranks 0 and 1 both
+// report the wait, because one of them may be the missing rank. Ending one of them ends the job.
 std::unique_ptr<Watchdog> watch_calls(const char* to_what, double timeout) {
   const LaunchedRank launched = launched_rank();
   const auto rank = static_cast<std::size_t>(launched.rank);
@@ -83,7 +83,7 @@ std::unique_ptr<Watchdog> watch_calls(const char* to_what, double timeout) {
   });
 }
 
-// The exit status; errors are reported.
+// Returns the exit status. Reports errors.
 int run_together(Communicator& comm, const CommandLine& command,
                  const std::function<int(Communicator&)>& body) {
   return status_of(comm.rank(), comm.size(), report, [&] {
@@ -103,7 +103,7 @@ int run_on_ranks(const CommandLine& command, double wanted, const std::function<
   if (const std::string warning = slurm_fence_warning(); !warning.empty() && launched_rank().rank == 0)
     print_message("tp-infer: " + warning);
   std::unique_ptr<Watchdog> watchdog = watch_calls("start", plan.timeout);
-  // Finalizes MPI, behind the communicator.
+  // Finalizes MPI after the communicator's destruction.
   const MpiSession session;
   return status_of(session.rank(), session.size(), report, [&] {
     Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), plan.timeout));
@@ -111,7 +111,7 @@ int run_on_ranks(const CommandLine& command, double wanted, const std::function<
     if (comm.is_root() && !plan.notice.empty())
       print_note(fmt::format("tp-infer: {}\n", with_flags(plan.notice)));
     const int status = run_together(comm, command, body);
-    barrier(comm);  // which names a rank that does not come
+    barrier(comm);  // the barrier names a rank that doesn't arrive
     watchdog = watch_calls("end", plan.timeout);
     return status;
   });
@@ -128,7 +128,7 @@ void run_on_first_rank(const CommandLine& command, const std::function<void()>& 
     try {
       work();
     } catch (...) {
-      error = std::current_exception();  // rethrown when the other ranks have been released
+      error = std::current_exception();  // rethrown after the other ranks have been released
     }
     return 0;
   });

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::initializer_list<int> kSignals = {SIGTERM, SIGINT, SIGUSR1};
 
-int ends[2] = {-1, -1};  // of the pipe through which the handler speaks
+int ends[2] = {-1, -1};  // both ends of the signal handler's pipe
 
-// Smaller than PIPE_BUF, so that it is written whole.
+// A signal is smaller than PIPE_BUF, so one write is atomic.
 void tell(int number, siginfo_t* info, void*) {
   const int error = errno;
   const ShutdownSignals::Signal signal{number, info->si_code == SI_USER ? info->si_pid : 0};
@@ -36,7 +36,7 @@ ShutdownSignals::ShutdownSignals(std::initializer_list<int> others) {
                  std::strerror(errno));
   struct sigaction action = {};
   action.sa_sigaction = tell;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;  // MPI's own calls go on
+  action.sa_flags = SA_SIGINFO | SA_RESTART;  // MPI's own calls continue
   sigemptyset(&action.sa_mask);
   for (const auto& signals : {kSignals, others}) {
     for (const int signal : signals) sigaction(signal, &action, nullptr);
@@ -44,7 +44,7 @@ ShutdownSignals::ShutdownSignals(std::initializer_list<int> others) {
 }
 
 ShutdownSignals::~ShutdownSignals() {
-  handle_all(SIG_IGN);  // what comes now has nothing left to end
+  handle_all(SIG_IGN);  // a signal during destruction has nothing left to stop
   for (int& end : ends) {
     ::close(end);
     end = -1;

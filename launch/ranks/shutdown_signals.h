@@ -7,27 +7,28 @@
 
 namespace tp {
 
-// While it exists, SIGTERM, SIGINT and SIGUSR1 do not end the process but can be read. One at a time.
+// While this object exists, SIGTERM, SIGINT and SIGUSR1 don't end the process but can be read. Only one
+// object may exist.
 class ShutdownSignals {
  public:
   struct Signal {
     int number = 0;
-    pid_t sender = 0;  // 0 if it came from a terminal
+    pid_t sender = 0;  // 0 if the signal came from a terminal
   };
 
-  // `others`: further signals to read.
+  // `others`: additional signals to read.
   explicit ShutdownSignals(std::initializer_list<int> others = {});
   ~ShutdownSignals();
   ShutdownSignals(const ShutdownSignals&) = delete;
   ShutdownSignals& operator=(const ShutdownSignals&) = delete;
 
-  // Readable when there is a signal to take.
+  // Readable if a signal can be taken.
   int descriptor() const;
   std::optional<Signal> take();
-  // From now on they end the process again.
+  // Restores the signals' default action: they end the process.
   static void restore();
 
-  // For ranks that another one ends: nothing happens.
+  // Ignores the signals, on ranks that another rank ends.
   static void ignore();
 };
 

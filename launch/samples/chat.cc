@@ -16,14 +16,14 @@ int main(int argc, char** argv) {
   return tp::run({.model = argv[1]}, [&](tp::Engine& engine) {
     const tp::Chat chat(engine, argv[1]);
     tp::SamplingParams sampling = engine.info().default_sampling;
-    sampling.temperature = 0.0F;  // the most likely answer, the same in every run
+    sampling.temperature = 0.0F;  // the most likely answer, which is the same in every run
     std::vector<tp::ChatMessage> messages;
     for (std::string line; std::getline(std::cin, line);) {
       messages.push_back({"user", line});
       const tp::ChatTurn turn = chat.turn(messages, {.sampling = sampling});
       tp::AnswerReader answer = turn.reader();
       engine.run(turn.request, [&](const tp::Event& event) {
-        // Thinking and calls are other kinds of pieces.
+        // Other kinds of pieces are thinking and calls.
         for (const tp::MessagePiece& piece : answer.read(event))
           if (piece.kind == tp::MessagePiece::Kind::text) std::cout << piece.text << std::flush;
       });

@@ -75,8 +75,8 @@ ModelSpec make_next_token_spec(const CheckpointConfig& config) {
       if (any.make_next_token_spec != nullptr) able.push_back(any.architecture);
     }
     throw_error<ConfigError>(
-        "cannot guess tokens by multi-token prediction: expected a family whose checkpoints have a layer for "
-        "it ({}), found {}; guess them in another way",
+        "cannot draft tokens by multi-token prediction: expected a family whose checkpoints have a layer for "
+        "it ({}), found {}; use a different kind of drafts",
         fmt::join(able, ", "), config.architecture);
   }
   return family.make_next_token_spec(config);

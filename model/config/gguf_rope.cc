@@ -55,11 +55,10 @@ constexpr const char* kLongFactors = "rope_factors_long.weight";
 // Refuses YaRN with stored factors: YaRN computes frequencies from metadata alone. Throws ConfigError.
 void require_no_factors(const ModelMetadata& model) {
   for (const char* const tensor : {kCommonFactors, kShortFactors, kLongFactors}) {
-    require<ConfigError>(
-        model.files().find(tensor) == nullptr,
-        "{}: expected no tensor {} beside rope.scaling.type yarn, found one; use the model's "
-        "original checkpoint",
-        model.files().name(), tensor);
+    require<ConfigError>(model.files().find(tensor) == nullptr,
+                         "{}: expected no tensor {} with rope.scaling.type yarn, found one; use the model's "
+                         "original checkpoint",
+                         model.files().name(), tensor);
   }
 }
 

@@ -57,7 +57,7 @@ void require_one_for_each_token(std::span<const std::uint8_t> list, std::size_t 
   require<RequestError>(
       list.empty() || list.size() == tokens,
       "cannot compute the prompt: `{}` has {} entries, expected one for each of its {} tokens; "
-      "give as many, or none",
+      "give one per token, or none",
       name, list.size(), tokens);
 }
 
@@ -66,8 +66,8 @@ void require_positions(const std::vector<std::size_t>& places, std::size_t token
   const bool ascend = std::ranges::adjacent_find(places, std::greater_equal<>()) == places.end();
   require<RequestError>(
       places.empty() || (ascend && places.back() < tokens),
-      "cannot {}: expected ascending positions of a prompt of {} tokens, found others; check `{}`", what,
-      tokens, name);
+      "cannot {}: expected ascending positions of a prompt of {} tokens, found different ones; check `{}`",
+      what, tokens, name);
 }
 
 // Checks the outputs that a request asks for about its prompt.
@@ -91,11 +91,10 @@ void validate_asked(const Request& request) {
 
 void validate_unmasking(const Unmasking& unmasking) {
   constexpr int kMaxSteps = 1 << 20;
-  require<RequestError>(
-      unmasking.steps >= 0 && unmasking.steps <= kMaxSteps,
-      "cannot unmask tokens: `steps` is {}, expected 1 to {}, or 0 for one pass per token; use as many as "
-      "tokens, or fewer",
-      unmasking.steps, kMaxSteps);
+  require<RequestError>(unmasking.steps >= 0 && unmasking.steps <= kMaxSteps,
+                        "cannot unmask tokens: `steps` is {}, expected 1 to {}, or 0 for one pass per token; "
+                        "use at most one step per token",
+                        unmasking.steps, kMaxSteps);
   require<RequestError>(unmasking.block_length >= 0,
                         "cannot unmask tokens: `block_length` is {}, expected >= 1, or 0 for the model's own",
                         unmasking.block_length);
@@ -122,7 +121,7 @@ void validate_beam_search(const Request& request) {
   const auto refuse = [](bool asked, std::string_view what, std::string_view advice) {
     require<RequestError>(!asked, "cannot search: beam search does not go with {}; {}", what, advice);
   };
-  refuse(!sampling.greedy(), "a `temperature` above 0, as it draws nothing", "set it to 0");
+  refuse(!sampling.greedy(), "a `temperature` above 0, because it draws nothing", "set it to 0");
   refuse(sampling.repetition_penalty != 1.0F, "a `repetition_penalty`", "set it to 1");
   refuse(sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F,
          "presence and frequency penalties", "set them to 0");
@@ -171,8 +170,8 @@ void Request::validate() const {
   if (unmasking) validate_unmasking(*unmasking);
   require<RequestError>(
       !bidirectional || (max_tokens == 0 && asks_about_prompt() && !score_from),
-      "cannot continue or score a prompt with bidirectional attention, as its tokens attend to "
-      "those that follow; set max_tokens to 0 and prompt_logits to true, or make it causal");
+      "cannot continue or score a prompt with bidirectional attention, because its tokens attend to later "
+      "tokens; set max_tokens to 0 and prompt_logits to true, or make it causal");
   require<RequestError>(
       max_tokens > 0 || n == 1,
       "cannot generate: `n` is {} but `max_tokens` is 0, which asks about the prompt alone; ask "

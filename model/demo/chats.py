@@ -15,7 +15,7 @@ import stories
 WORDS = stories.WORDS
 stories.WORDS.update(stories.read_words("chats.txt"))
 
-# What is asked for in a request, and how often.
+# Things that a request may ask for, and their frequencies.
 TOPICS = [(("hero", "animal"), 56), (("hero",), 10), (("animal",), 12),
           (("hero", "animal", "place"), 12), (("place",), 3), ((), 7)]
 ENDINGS = ["", ".", ".", "!", " please"]
@@ -44,7 +44,7 @@ class Chat:
         self.held_out = held_out
         self.story = None           # the story told last
         self.turns = []             # (role, text)
-        self.facts = []             # what a turn asks for, for measuring
+        self.facts = []             # the request of each turn, for measurements
         if rng.random() < 0.15:
             self.turns.append(("system", rng.choice(WORDS["system"])))
 

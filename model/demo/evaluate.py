@@ -190,7 +190,7 @@ def reply(model, tokenizer, conversations, generator):
             for ids in sample(model, prompts, generator)]
 
 
-# ----------------------------------------------------- what was asked for
+# ----------------------------------------------------- requests in a text
 
 def named(text, words):
     """Return which of some words a text has."""

@@ -47,18 +47,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 POOL = 1024           # samples that are made and sorted by length at once
 IGNORE = -100         # target of positions that are not learned
 
-# What is trained on until which part of all steps: whether conversations are
-# brief, the most tokens of a sample, the share of plain stories, and how much
-# a name counts that stands in the text before.  What is near is copied first;
-# only then the way becomes longer.
+# Each stage's end, as a part of all steps, and its samples: whether
+# conversations are brief, the most tokens of a sample, the share of plain
+# stories, and the weight of a name that the text already contains. The model
+# first learns to copy over short distances, then over longer ones.
 STAGES = [
     (0.40, {"brief": True, "longest": 128, "plain": 0.1, "copies": 6.0}),
     (0.55, {"brief": False, "longest": 224, "plain": 0.3, "copies": 4.0}),
     (0.80, {"brief": False, "longest": 448, "plain": 0.3, "copies": 2.0}),
     (1.00, {"brief": False, "longest": 1024, "plain": 0.3, "copies": 1.0}),
 ]
-# The same of the draft model, and whether it learns what the demo model says,
-# which takes two and a half times as long as learning what the text says.
+# Stages of the draft model. `taught`: the draft model learns the demo model's
+# distribution, which takes two and a half times as long as learning the text.
 DRAFT_STAGES = [
     (0.20, {"brief": True, "longest": 128, "plain": 0.1, "copies": 6.0}),
     (0.50, {"brief": False, "longest": 448, "plain": 0.3, "copies": 4.0}),

@@ -63,7 +63,7 @@ Descriptor open_to_read(const std::filesystem::path& path) {
   const int error = errno;
   if (error == ENOENT) {
     has_file(path);  // throws for a link without its target
-    throw_error<CheckpointError>("{}: there is no such file; check the path and that the download finished",
+    throw_error<CheckpointError>("{}: no such file; check the path and that the download finished",
                                  path.string());
   }
   throw_error<CheckpointError>("{}: the file cannot be opened ({}); check its permissions", path.string(),

@@ -21,10 +21,10 @@ NewFile::NewFile(const std::filesystem::path& path) : path_(path), unfinished_(p
   // Some network file systems have no locks. There, another writer goes unnoticed.
   const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (is_locked) ::close(descriptor_);
-  require<Error>(!is_locked,
-                 "cannot write {}: expected a file of this process's own, found that another one is writing "
-                 "it; wait for its end, or give another `output`",
-                 path_.string());
+  require<Error>(
+      !is_locked,
+      "cannot write {}: another process is writing it; wait until it has finished, or give another `output`",
+      path_.string());
 }
 
 NewFile::~NewFile() {

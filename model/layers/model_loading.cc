@@ -78,8 +78,8 @@ std::ptrdiff_t draft_offset_of(const ModelSpec& spec) {
 void require_all_used(const ModelSpec& spec, const std::vector<std::string>& unused) {
   if (!spec.drafter || unused.empty()) return;
   throw_error<CheckpointError>(
-      "cannot use this drafter: expected the tensors that its config.json describes, found {} besides, which "
-      "a variant needs that is not supported; use another drafter",
+      "cannot use this drafter: expected only the tensors that its config.json describes, found {}, which "
+      "belongs to an unsupported variant; use another drafter",
       printable(unused.front()));
 }
 
@@ -103,8 +103,7 @@ void require_tied(WeightLoader& loader, const ModelSpec& spec, const TensorNames
   if (!row) return;
   throw_error<CheckpointError>(
       "cannot use one matrix as embedding and LM head: config.json ties them (tie_word_embeddings), but {} "
-      "and {} differ in row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
-      "else "
+      "and {} differ in row {}; set tie_word_embeddings to false if the model has its own LM head; otherwise "
       "download the checkpoint again",
       loader.source().stored_name(tensor_names::weight_of(names.embed_tokens)),
       loader.source().stored_name(tensor_names::weight_of(names.lm_head)), *row);

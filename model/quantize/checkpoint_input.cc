@@ -89,7 +89,7 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   std::optional<GgufPlace> place = names.find(name);
   require<ConfigError>(
       place.has_value(),
-      "cannot write {} as a GGUF file: expected tensors that such files have, found {}; use the "
+      "cannot write {} as a GGUF file: expected tensors that GGUF supports, found {}; use the "
       "checkpoint without converting it",
       name_, name);
   if (!place->list.empty()) {

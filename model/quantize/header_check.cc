@@ -112,11 +112,10 @@ HeaderCheck check_header(const ModelSpec& spec, const std::string& model,
   const GgufFiles files(header);
   const ModelSpec in_file = make_spec(parse_config(gguf_config(files).dump(), header.string()));
   const std::string_view different = difference(spec, in_file);
-  require<ConfigError>(
-      different.empty(),
-      "cannot write {} as a GGUF file of the architecture {}: expected a model that such files "
-      "describe, found that {} would be lost; use the checkpoint without converting it",
-      model, ModelMetadata(files).architecture(), different);
+  require<ConfigError>(different.empty(),
+                       "cannot write {} as a GGUF file of the architecture {}: expected a model that GGUF "
+                       "can describe, found that {} would be lost; use the checkpoint without converting it",
+                       model, ModelMetadata(files).architecture(), different);
   return {.misses_windows = largest_window(in_file) < largest_window(spec)};
 }
 

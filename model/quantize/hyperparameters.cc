@@ -335,11 +335,10 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
                        model);
   const GgufFamily& gguf = family_of(config.architecture).gguf;
   const std::string& architecture = gguf.architecture_of(config);
-  require<ConfigError>(
-      !architecture.empty() && !gguf.read_only,
-      "cannot write {} as a GGUF file: expected a family that such files have, found {}; use "
-      "the checkpoint without converting it",
-      model, config.architecture);
+  require<ConfigError>(!architecture.empty() && !gguf.read_only,
+                       "cannot write {} as a GGUF file: expected a family that GGUF supports, found {}; use "
+                       "the checkpoint without converting it",
+                       model, config.architecture);
   all.text("general.architecture", architecture);
   ArchitectureValues values(architecture, all);
   values.whole("context_length", spec.max_position_embeddings);

@@ -144,7 +144,7 @@ std::unique_ptr<QuantizeInput> open_input(const QuantizeOptions& options) {
   require<ConfigError>(
       !gguf || options.adapters.empty(),
       "cannot merge adapters into {}: expected a Hugging Face folder, found a GGUF file; give the "
-      "model that the file was made of, or use the adapters beside the file",
+      "model that the file was made of, or use the adapters together with the file",
       options.name);
   if (gguf) return std::make_unique<GgufInput>(*gguf);
   return std::make_unique<CheckpointInput>(options.model, options.name, options.adapters);

@@ -199,7 +199,7 @@ void check_flags(const AddedTokens& original, const Normalizer& normalizer, cons
   const std::string token = printable(lost->token);
   if (lost->is_set) {
     throw_error<CheckpointError>(
-        "{} added tokens without {}, because such files cannot store this flag, found it at '{}'; use the "
+        "{} added tokens without {}, because GGUF cannot store this flag, found it at '{}'; use the "
         "checkpoint without converting it",
         begin, lost->flag, token);
   }
@@ -212,9 +212,8 @@ void check_flags(const AddedTokens& original, const Normalizer& normalizer, cons
 [[noreturn]] void refuse_all(const std::string& model_name) {
   throw_error<CheckpointError>(
       "cannot write the tokenizer of {} to a GGUF file: expected byte-level BPE with a pre-tokenizer that "
-      "llama.cpp knows, BPE of SentencePiece, or RWKV's vocabulary, found one that makes other tokens of "
-      "texts than all of "
-      "these; use the checkpoint without converting it",
+      "llama.cpp knows, BPE of SentencePiece, or RWKV's vocabulary, found a tokenizer that differs from all "
+      "of these; use the checkpoint without converting it",
       model_name);
 }
 

@@ -161,10 +161,11 @@ TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std
 
 // SentencePiece's own model and normalizer.
 TokenizerParts unigram_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
-  require<CheckpointError>(embedded.unknown.has_value(),
-                           "{}: expected an unknown token beside the scores of pieces, found none; use the "
-                           "model's tokenizer.json",
-                           source);
+  require<CheckpointError>(
+      embedded.unknown.has_value(),
+      "{}: expected an unknown token in addition to the scores of pieces, found none; use the "
+      "model's tokenizer.json",
+      source);
   SentencePieceFile file{.algorithm = SentencePieceFile::Algorithm::unigram,
                          .unknown = *embedded.unknown,
                          .character_map = embedded.character_map,
@@ -188,7 +189,7 @@ std::string word_piece_of(const EmbeddedVocabulary& embedded, std::size_t id) {
 
 TokenizerParts word_piece_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
   require<CheckpointError>(embedded.unknown.has_value(),
-                           "{}: expected an unknown token beside WordPiece's tokens, found none; use the "
+                           "{}: expected an unknown token among WordPiece's tokens, found none; use the "
                            "model's tokenizer.json",
                            source);
   std::vector<std::string> texts;

@@ -86,7 +86,7 @@ TensorNames names_of(const ModelMetadata& model) {
   return names;
 }
 
-// In lists of KV heads, layers with a recurrence have none.
+// A list of KV heads has 0 for layers with a recurrence.
 std::vector<bool> recurrent_layers_in(const ModelMetadata& model) {
   std::vector<bool> layers;
   if (!model.has("attention.head_count_kv")) return layers;

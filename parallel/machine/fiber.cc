@@ -35,10 +35,11 @@ constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 void* make_stack() {
   void* const stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  require<ConfigError>(stack != MAP_FAILED,
-                       "cannot reserve a stack of {} MiB: expected as much address space, found none; raise "
-                       "the limit (ulimit -v)",
-                       kStackBytes >> 20);
+  require<ConfigError>(
+      stack != MAP_FAILED,
+      "cannot reserve a stack of {} MiB: expected enough address space, found too little; raise "
+      "the limit (ulimit -v)",
+      kStackBytes >> 20);
   ::mprotect(stack, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), PROT_NONE);
   return stack;
 }

@@ -43,8 +43,8 @@ bool openmp_spreads_threads() {
 hwloc_topology_t load_topology() {
   hwloc_topology_t topology = nullptr;
   const bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
-  require<Error>(loaded,
-                 "cannot tell the cores of this host: hwloc expected them in /sys and did not find them");
+  require<Error>(
+      loaded, "cannot determine the cores of this host: hwloc expected them in /sys and did not find them");
   return topology;
 }
 

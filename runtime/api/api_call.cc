@@ -97,8 +97,9 @@ void read_best_of(Json& body, ApiCall& call) {
                         call.n, call.best_of);
   if (call.best_of == call.n) call.best_of = 0;
   call.hides_logprobs = body.value("logprobs", Json()).is_null();
-  require<RequestError>(call.best_of == 0 || !call.stream,
-                        "`best_of` larger than `n` cannot be streamed: the best is known at the end only");
+  require<RequestError>(
+      call.best_of == 0 || !call.stream,
+      "`best_of` larger than `n` cannot be streamed, because the best is known only at the end");
 }
 
 }  // namespace

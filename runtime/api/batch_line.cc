@@ -41,8 +41,8 @@ bool is_exact(const Json& value) {
 
 Json read_id(const Json& id) {
   require<RequestError>(is_exact(id),
-                        "`id`: expected a whole number of at most 64 bits or a text, found {}, whose digits "
-                        "get lost; write it as a text",
+                        "`id`: expected a whole number of at most 64 bits or a text, found {}, which would "
+                        "lose digits; write it as a text",
                         id.dump(-1, ' ', false, Json::error_handler_t::replace));
   return id;
 }
@@ -88,15 +88,14 @@ void read_openai_line(const Json& line, ApiRequest& request) {
   request.facts.form = Form::chat_completion;  // so that errors are reported in OpenAI's format
   const Json id = line.value("custom_id", Json());
   request.facts.id = id;
-  require<RequestError>(id.is_string(), "`custom_id`: expected a text beside `body`, found {}",
+  require<RequestError>(id.is_string(), "`custom_id`: expected a text next to `body`, found {}",
                         id.is_null() ? "none" : id.type_name());
   const Json method = line.value("method", Json("POST"));
   require<RequestError>(method == "POST", "`method`: expected \"POST\", found {}", method.dump());
   const Json body = line.value("body", Json());
   for (const auto& [name, value] : line.items()) {
     require<RequestError>(name == "custom_id" || name == "method" || name == "url" || name == "body",
-                          "there is no field `{}` beside `body`; a line has custom_id, method, url, body",
-                          name);
+                          "unknown field `{}` next to `body`; a line has custom_id, method, url, body", name);
   }
   read_openai_body(body, form_of(line, body), request);
 }

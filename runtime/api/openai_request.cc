@@ -148,8 +148,9 @@ std::vector<std::string> read_tools(const Json& given, const Json& wish, Unknown
   require<RequestError>(given.is_null() || given.is_array(), "`tools`: expected a list, found {}",
                         given.type_name());
   OfferedTools offered = offered_chat_tools(given);
-  require<RequestError>(unknown == UnknownMembers::ignore || offered.warnings.empty(),
-                        "`tools`: expected tools of type function or custom, found others; leave them out");
+  require<RequestError>(
+      unknown == UnknownMembers::ignore || offered.warnings.empty(),
+      "`tools`: expected tools of type function or custom, found other types; leave them out");
   Json& tools = offered.functions;
   for (const Json& tool : tools) check_tool(tool);
   request.calls.texts = std::move(offered.texts);
@@ -192,8 +193,8 @@ void read_template_arguments(const Json& arguments, ApiRequest& request) {
                         arguments.type_name());
   for (const auto& [name, value] : arguments.items()) {
     require<RequestError>(name != "messages" && name != "tools" && name != "add_generation_prompt",
-                          "`chat_template_kwargs`: expected what only the chat template knows, found `{}`, "
-                          "which is a matter of the request itself; leave it out",
+                          "`chat_template_kwargs`: expected variables that only the chat template uses, "
+                          "found `{}`, which is a field of the request; leave it out",
                           name);
     (*request.conversation)[name] = value;
   }
@@ -253,8 +254,7 @@ void read_member(const std::string& name, const Json& value, ApiRequest& request
   }
   const auto refused = unsupported().find(name);
   if (refused == unsupported().end() && unknown == UnknownMembers::ignore) return;
-  require<RequestError>(refused != unsupported().end(), "there is no field `{}` that is known; leave it out",
-                        name);
+  require<RequestError>(refused != unsupported().end(), "unknown field `{}`; leave it out", name);
   const std::vector<Json>& harmless = refused->second;
   require<RequestError>(std::find(harmless.begin(), harmless.end(), value) != harmless.end(),
                         "`{}` is not supported, found {}; leave it out", name,

@@ -354,7 +354,7 @@ void set_fields(const nlohmann::json& fields, Request& request) {
   require_one_constraint(fields);
   for (const auto& [name, value] : fields.items()) {
     const auto field = all_fields().find(name);
-    require<RequestError>(field != all_fields().end(), "there is no field `{}`; a line may have {}", name,
+    require<RequestError>(field != all_fields().end(), "unknown field `{}`; a line may have {}", name,
                           known_fields());
     try {
       field->second.set(value, request);

@@ -37,10 +37,9 @@ MarkedText without_end_of_message(const MarkedText& text, const Json& messages) 
                         "`continue_final_message`: the last message has no text to continue");
   const std::string last = unicode::stripped(content.get<std::string>(), true, true);
   const std::size_t place = text.text().rfind(last);
-  require<RequestError>(
-      place != std::string::npos,
-      "`continue_final_message`: this model's chat template changes the last message, so that it "
-      "cannot be continued; send it as a prompt to completions");
+  require<RequestError>(place != std::string::npos,
+                        "`continue_final_message`: this model's chat template changes the last message, so "
+                        "it cannot be continued; send it as a prompt to completions");
   return text.substr(0, place + last.size());
 }
 

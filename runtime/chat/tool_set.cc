@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A member of a value of any type.
+// Returns a member of a value, or null if the value is not an object.
 Json schema_member(const Json& object, const char* name) {
   return object.is_object() ? object.value(name, Json()) : Json();
 }

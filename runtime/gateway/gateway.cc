@@ -120,7 +120,7 @@ HttpDecision Gateway::route(HttpRequest& head) {
   // The gateway's own calls of its servers, which the gateway's secret would admit.
   if (head.path().starts_with("/tp-infer/"))
     return refuse(head, {.status = 404, .message = "only the gateway uses this path", .code = "not_found"});
-  const bool is_preflight = head.method == "OPTIONS";  // has no key
+  const bool is_preflight = head.method == "OPTIONS";  // a preflight request has no key
   if (const std::optional<ApiError> error = access_refusal(head, is_preflight)) return refuse(head, *error);
   const std::size_t length = parse_number<std::size_t>(head.header("content-length")).value_or(0);
   if (const std::optional<ApiError> error = refusal(length)) return refuse(head, *error);

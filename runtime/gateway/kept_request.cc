@@ -229,7 +229,7 @@ void KeptRequest::keep_alive() {
 }
 
 void KeptRequest::note_inexact() {
-  if (streams_) exchange_->write(": this answer may differ from that of an undisturbed run\n\n");
+  if (streams_) exchange_->write(": this answer may differ from an undisturbed run's\n\n");
 }
 
 }  // namespace tp

@@ -53,7 +53,7 @@ class KeptRequest {
   // Sends a comment to the client of a stream, so that proxies keep the connection open while it waits.
   // Begins the stream if necessary. Does nothing for other answers.
   void keep_alive();
-  // Tells the client that the rest of the answer may differ from that of an undisturbed run.
+  // Tells the client that the rest of the answer may differ from an undisturbed run's.
   void note_inexact();
 
   // Whether the request only reads something, so that it need not wait for a suspect.

@@ -134,7 +134,7 @@ void Unmasker::check_canvases(const Unmasking& asked, const UnmaskingPlan& plan)
   require<RequestError>(asked.canvases.empty() || (spec_.canvas && std::ranges::all_of(asked.canvases, fits)),
                         "cannot begin with `canvases`: expected a model of canvases, and {} tokens of the "
                         "vocabulary (0 to {}) for "
-                        "each canvas, found others for {}; leave them out",
+                        "each canvas, found different ones for {}; leave them out",
                         plan.block_length, vocab_size_ - 1, model_);
 }
 

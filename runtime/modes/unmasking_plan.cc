@@ -131,7 +131,7 @@ UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked,
   require<RequestError>(steps % blocks == 0,
                         "cannot unmask tokens: `steps` must be a multiple of the {} blocks ({} tokens in "
                         "blocks of {}), found {}; "
-                        "give each block as many passes",
+                        "give each block the same number of passes",
                         blocks, max_tokens, block_length, steps);
   constexpr std::size_t kMostPasses = 64;  // passes per token; more passes unmask nothing sooner
   require<RequestError>(

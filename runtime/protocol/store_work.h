@@ -54,7 +54,7 @@ struct StoreReport {
   std::uint64_t saves = 0;               // saves finished so far, in the order of their commands
   std::array<Load, kMostLoads> loads{};  // loads that have ended since the last report
   std::uint64_t ended_loads = 0;
-  std::uint64_t written_bytes = 0;  // since the start
+  std::uint64_t written_bytes = 0;  // bytes written since the start
   std::uint64_t read_bytes = 0;
   std::uint64_t removed_bytes = 0;  // to limit the size of the folder
   double write_seconds = 0.0;

@@ -69,16 +69,14 @@ void check_length(const Request& request, const LeaderOptions& options) {
                  "`max_length`), one of them generated; shorten the prompt",
                  prompt, options.engine.max_length);
   }
-  require<RequestError>(
-      !request.bidirectional || options.cache.states == 0,
-      "bidirectional attention was asked for, but {} has recurrent layers, in which a token "
-      "sees those before it only; use causal attention",
-      options.model());
-  require<RequestError>(
-      !request.bidirectional || !options.recomputes,
-      "bidirectional attention was asked for, but {} has layers in which a token never sees "
-      "those that follow; use causal attention",
-      options.model());
+  require<RequestError>(!request.bidirectional || options.cache.states == 0,
+                        "bidirectional attention was asked for, but {} has recurrent layers, in which a "
+                        "token sees only earlier tokens; use causal attention",
+                        options.model());
+  require<RequestError>(!request.bidirectional || !options.recomputes,
+                        "bidirectional attention was asked for, but {} has layers in which a token never "
+                        "sees later tokens; use causal attention",
+                        options.model());
   const std::size_t indivisible = options.indivisible_tokens();
   require<TooLongError>(
       !request.bidirectional || prompt <= indivisible,

@@ -21,10 +21,11 @@ Call::Call(Service& service, std::shared_ptr<HttpExchange> exchange)
 
 void Call::start(std::vector<Request> requests, std::string_view member) {
   const std::size_t most = service_.model.engine->status().most_queued;
-  require<RequestError>(requests.size() <= most,
-                        "`{}`: expected at most {}, as many as can run and wait at once, found {}; send them "
-                        "in several calls, or start the server with a larger --max-queue",
-                        member, most, requests.size());
+  require<RequestError>(
+      requests.size() <= most,
+      "`{}`: expected at most {}, the number that can run and wait at the same time, found {}; send them "
+      "in several calls, or start the server with a larger --max-queue",
+      member, most, requests.size());
   service_.enter(shared_from_this());
   post([self = shared_from_this(), requests = std::move(requests)] { self->submit(requests); });
 }
@@ -45,7 +46,7 @@ void Call::submit(const std::vector<Request>& requests) {
   const LeaderStatus status = engine.status();
   if (requests.size() > status.queue_room) {
     throw OverloadedError(
-        fmt::format("cannot queue {} requests: expected at most {}, as many as the queue has room for now; "
+        fmt::format("cannot queue {} requests: expected at most {}, because the queue has no more room now; "
                     "try again in about {:.0f} s, or start the server with a larger --max-queue",
                     requests.size(), status.queue_room, status.retry_after_seconds),
         status.retry_after_seconds);

@@ -162,7 +162,7 @@ Pairs pairs_of(const Json& body) {
   static constexpr const char* kSecond[] = {"text_2", "data_2", "documents"};
   Pairs pairs{side_of(body, kFirst), side_of(body, kSecond)};
   require<RequestError>(pairs.first.size() == 1 || pairs.first.size() == pairs.second.size(),
-                        "`text_1`: expected one text, or as many as `text_2` has, {}, found {}",
+                        "`text_1`: expected one text, or {} texts like `text_2`, found {}",
                         pairs.second.size(), pairs.first.size());
   if (pairs.first.size() == 1) check_repeated(kFirst[0], pairs.first[0], pairs.second.size());
   return pairs;

@@ -25,7 +25,7 @@ void require_plain_tables(const EnginePlan& drafter, const ModelSpec& target) {
       !target.head_transform && !target.lm_head_bias && !target.logit_softcap && target.logit_scale == 1.0F;
   require<ConfigError>(
       is_plain_embedding && is_plain_head,
-      "cannot guess tokens with {}: expected a drafter with an embedding and an LM head of its own, because "
+      "cannot draft tokens with {}: expected a drafter with its own embedding and LM head, because "
       "{} changes its vectors or its logits, found a drafter without them; use another drafter",
       drafter.options.model.string(), drafter.target->config.architecture);
 }
@@ -38,24 +38,23 @@ void require_fits(const EnginePlan& drafter, const EnginePlan& target) {
   const ModelSpec spec = target.spec();
   require<ConfigError>(
       target.options.pipeline == 1,
-      "cannot guess tokens with {}: expected ranks that all have the model's hidden states, found {} stages "
-      "of `pipeline`, each of which has the states of its own layers; leave `pipeline` out, or guess in "
-      "another "
-      "way",
+      "cannot draft tokens with {}: expected ranks that all have the model's hidden states, found {} stages "
+      "of `pipeline`, each of which has the states of its own layers; leave `pipeline` out, or use a "
+      "different kind of drafts",
       name, target.options.pipeline);
   require<ConfigError>(
       streams_of(spec) == 1,
-      "cannot guess tokens with {}: expected a model with one residual stream, found {} with {}; "
-      "guess in another way",
+      "cannot draft tokens with {}: expected a model with one residual stream, found {} with {}; "
+      "use a different kind of drafts",
       name, target.config.architecture, streams_of(spec));
   require<ConfigError>(own.drafter->stream_size == spec.hidden_size,
-                       "cannot guess tokens with {}: expected a target whose hidden_size is {}, as its "
+                       "cannot draft tokens with {}: expected a target whose hidden_size is {}, as its "
                        "config.json says, found {}; "
                        "use the target for which the drafter was trained",
                        name, own.drafter->stream_size, spec.hidden_size);
   const std::size_t block = own.drafter->block ? own.drafter->block->size : 0;
   require<ConfigError>(block <= drafter.step_limits().tokens,
-                       "cannot guess tokens with {}: expected steps of at least {} tokens, the size of its "
+                       "cannot draft tokens with {}: expected steps of at least {} tokens, the size of its "
                        "blocks, found {}; increase `prefill_chunk` or `max_sequences`",
                        name, block, drafter.step_limits().tokens);
   captured_places(drafter.config.drafter, spec.blocks.size());  // throws if layers are missing
@@ -68,7 +67,7 @@ std::unique_ptr<WeightSource> open_drafter(const EnginePlan& plan) {
   const bool has_head = own->contains(head_of(names));
   if (has_embedding && has_head) return own;
   require<ConfigError>(has_head || !has_embedding || !plan.config.tie_word_embeddings,
-                       "cannot guess tokens with {}: expected an LM head, in the checkpoint or the target's, "
+                       "cannot draft tokens with {}: expected an LM head, in the checkpoint or the target's, "
                        "found "
                        "an embedding that is also the LM head (tie_word_embeddings); use another drafter",
                        plan.options.model.string());
@@ -87,7 +86,7 @@ std::unique_ptr<WeightSource> open_drafter(const EnginePlan& plan) {
         spec.tied_embeddings ? stored(embedding_of(others), head_of(others)) : head_of(others);
   require<ConfigError>(
       has_head || plan.spec().drafter->draft_vocab_size == 0,
-      "cannot guess tokens with {}: expected an LM head of {} rows (draft_vocab_size), found no {}; download "
+      "cannot draft tokens with {}: expected an LM head of {} rows (draft_vocab_size), found no {}; download "
       "the drafter again",
       plan.options.model.string(), plan.spec().drafter->draft_vocab_size, head_of(names));
   return std::make_unique<BorrowedTables>(std::move(own), std::move(target), std::move(borrowed));

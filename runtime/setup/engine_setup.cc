@@ -76,11 +76,10 @@ void check_adapters(const EngineOptions& options) {
   std::set<std::string> names;
   for (const AdapterOptions& adapter : options.adapters) {
     const bool is_plain = !adapter.name.empty() && printable(adapter.name) == adapter.name;
-    require<ConfigError>(
-        is_plain && names.insert(adapter.name).second,
-        "cannot name an adapter \"{}\": expected a name of its own, of at most 160 printable "
-        "characters; choose another one",
-        printable(adapter.name));
+    require<ConfigError>(is_plain && names.insert(adapter.name).second,
+                         "cannot name an adapter \"{}\": expected a unique name of at most 160 printable "
+                         "characters; choose another one",
+                         printable(adapter.name));
     require<ConfigError>(std::isfinite(adapter.scale),
                          "the adapter {} has the scale {}, expected a number; leave it out", adapter.name,
                          adapter.scale);
@@ -102,7 +101,7 @@ void check_split(const std::vector<double>& split, std::size_t ranks) {
   const auto is_share = [](double share) { return std::isfinite(share) && share > 0.0; };
   require<ConfigError>(split.size() == ranks && std::ranges::all_of(split, is_share),
                        "cannot divide the model as asked: `split` must have a number > 0 for each of the {} "
-                       "ranks, found {}; give as many numbers as ranks",
+                       "ranks, found {}; give one number per rank",
                        ranks, fmt::join(split, ","));
 }
 
@@ -119,7 +118,7 @@ void check_model(const EngineOptions& options, const ModelSpec& spec, const std:
       architecture, options.pipeline);
   require<ConfigError>(options.speculation.drafts == DraftKind::none ||
                            !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
-                       "cannot guess the tokens of {}: `speculation` needs a model that generates one token "
+                       "cannot draft tokens of {}: `speculation` needs a model that generates one token "
                        "after another from a cache; leave it out",
                        architecture);
   const bool has_global_projections = std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {

@@ -34,16 +34,16 @@ bool has_next_token_layer(const EnginePlan& model) {
 void require_next_token_layer(const EnginePlan& model) {
   require<ConfigError>(
       model.options.pipeline == 1,
-      "cannot guess tokens by multi-token prediction: expected ranks that all have the model's last hidden "
-      "states, found {} stages of `pipeline`, the last of which has them; leave `pipeline` out, or guess in "
-      "another way",
+      "cannot draft tokens by multi-token prediction: expected ranks that all have the model's last hidden "
+      "states, found {} stages of `pipeline`, the last of which has them; leave `pipeline` out, or use a "
+      "different kind of drafts",
       model.options.pipeline);
   const std::unique_ptr<WeightSource> source = open_weights(model);
   for (const std::string& tensor : tensors_of_layer(model, *source)) {
     require<CheckpointError>(
         source->contains(tensor),
-        "cannot guess tokens by multi-token prediction: expected the model's layer for it, with {}, found no "
-        "such tensor in {}; take a checkpoint that has kept the layer, or guess in another way",
+        "cannot draft tokens by multi-token prediction: expected the model's layer for it, with {}, found no "
+        "such tensor in {}; take a checkpoint that has kept the layer, or use a different kind of drafts",
         tensor, model.options.model.string());
   }
 }

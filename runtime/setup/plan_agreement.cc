@@ -148,7 +148,7 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
     plan = make_plan(options, comm.size());
     require<ConfigError>(
         kind_of(plan.config) != ModelKind::drafter,
-        "cannot run {}: expected a model, found a trained drafter ({}), which only guesses for its target; "
+        "cannot run {}: expected a model, found a trained drafter ({}), which only drafts for its target; "
         "use the target as the model, and the drafter for `speculation`",
         options.model.string(), name_of(plan.config.drafter.kind));
     plan.overlaps = plan_overlap(options, plan, comm.placement().hosts.size(), can_overlap_everywhere);

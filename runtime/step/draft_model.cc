@@ -45,7 +45,7 @@ void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) 
   if (!holds_tokenizer(folder) || !holds_tokenizer(name)) {
     require<ConfigError>(
         draft.config.vocab_size == target.config.vocab_size,
-        "cannot guess tokens with {}: expected a vocabulary of {} tokens, as the model's, found "
+        "cannot draft tokens with {}: expected a vocabulary of {} tokens, as the model's, found "
         "{}; use a draft model with the same tokenizer",
         name, target.config.vocab_size, draft.config.vocab_size);
     return;
@@ -58,7 +58,7 @@ void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) 
     const std::string other = token_of(expected, id);
     require<ConfigError>(
         token == other,
-        "cannot guess tokens with {}: expected the model's tokens, of which {} is {:?}, found "
+        "cannot draft tokens with {}: expected the model's tokens, of which {} is {:?}, found "
         "{:?}; use a draft model with the same tokenizer",
         name, id, other, token);
   }
@@ -69,12 +69,12 @@ void require_can_draft(const EnginePlan& plan) {
   require<ConfigError>(
       (kind_of(plan.config) == ModelKind::decoder || is_drafter(plan)) && !takes_whole_sequences(spec) &&
           !spec.encoder && !spec.diffusion,
-      "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
+      "cannot draft tokens with {}: expected a model that generates one token after the other from a cache, "
       "found {}; use another draft model",
       plan.options.model.string(), plan.config.architecture);
   require<ConfigError>(
       std::ranges::none_of(spec.blocks, keeps_state),
-      "cannot guess tokens with {}: expected layers that can take a token back, found recurrent "
+      "cannot draft tokens with {}: expected layers that can take a token back, found recurrent "
       "ones ({}); use another draft model",
       plan.options.model.string(), plan.config.architecture);
 }
@@ -165,12 +165,11 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     require<ConfigError>(speculation.drafts != DraftKind::model || !speculation.model.empty(),
-                         "cannot guess tokens by DraftKind::model: expected the folder of a model in "
+                         "cannot draft tokens by DraftKind::model: expected the folder of a model in "
                          "`speculation.model`, found nothing; name one");
-    require<ConfigError>(
-        speculation.drafts != DraftKind::custom || hooks.draft_source,
-        "cannot guess tokens by DraftKind::custom: expected `draft_source` to create what guesses "
-        "them, found an empty function; set it on rank 0");
+    require<ConfigError>(speculation.drafts != DraftKind::custom || hooks.draft_source,
+                         "cannot draft tokens by DraftKind::custom: expected `draft_source` to create a "
+                         "source of draft tokens, found an empty function; set it on rank 0");
     const bool is_automatic = speculation.drafts == DraftKind::automatic;
     const bool is_model =
         speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
@@ -183,7 +182,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
       draft = plan_draft(comm, options, target);
       require<ConfigError>(
           !is_drafter(draft.plan) || !draft_wrapper(hooks),
-          "cannot guess tokens of recorded texts with {}: expected a draft model, which needs only the text, "
+          "cannot draft tokens of recorded texts with {}: expected a draft model, which needs only the text, "
           "found a trained drafter, which reads the hidden states of the model that wrote it; use a draft "
           "model",
           draft.plan.options.model.string());

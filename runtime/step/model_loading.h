@@ -25,8 +25,9 @@ struct LoadedModel {
   Model model;
   KvCache cache;
   Workspace workspace;
-  EngineInfo info{};       // fields that only rank 0 knows are not set
-  ContentHash identity{};  // of the model's files; empty without a store and without copies on other hosts
+  EngineInfo info{};  // fields that only rank 0 knows are not set
+  ContentHash
+      identity{};  // hash of the model's files; empty without a store and without copies on other hosts
 };
 
 // Collective. Sets plan.cache_blocks to fit the memory of all ranks, and loads this rank's slices of the

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// The weight of a prompt's vector of the query, in [0, 1].
+// Returns the weight of the prompt's query vector, in [0, 1].
 double weight_of(const ListVectors& prompt) {
   double best = -1.0;
   for (const std::vector<float>& document : prompt.documents)

@@ -1,7 +1,7 @@
-// Random requests to random engines over several ranks, against one rank that answers one request at a time:
-// in f32 both say the same, whatever the chunks, batch mates, samplers and cache pressures are.
+// Compares random requests on random engines over several ranks with one rank that answers one request at a
+// time. In f32, both give the same texts for any chunks, batches, samplers and cache sizes.
 //
-// CTest runs a few seconds of it. By hand, for an hour, from another seed:
+// CTest runs a few seconds. To run an hour from another seed:
 //   TP_DIFFERENTIAL_SECONDS=3600 TP_DIFFERENTIAL_SEED=1000 mpirun -np 3 build/bin/differential_test
 #include "model/config/architectures.h"
 #include "model/config/config.h"
@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::size_t kTrialsInCTest = 40;
 
-// Families that differ in attention, norms, positions, experts and tied weights, windows and chunks, and some
-// with recurrent layers; and those whose checkpoints may have a layer for multi-token prediction, with one.
+// Families that differ in attention, norms, positions, experts, tied weights, windows and chunks, and
+// recurrent layers. If a family's checkpoints may have a multi-token prediction layer, its model has one.
 const std::vector<std::string> kModels = {
     "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe",  "gptneox",
     "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",     "gemma3-multimodal-layout",
@@ -45,7 +45,7 @@ struct Continuation {
   FinishReason reason = FinishReason::none;
 };
 
-// What a request's sink was told.
+// The events that a request's sink received.
 struct Answer {
   std::map<int, Continuation> continuations;  // by sample
   std::vector<double> prompt_logprobs;
@@ -74,7 +74,7 @@ struct Answer {
   }
 };
 
-// Requests arrive and are cancelled between steps, while others are worked on.
+// Requests arrive and are cancelled between steps while other requests run.
 std::vector<Answer> run_together(Engine& engine, const std::vector<TrialRequest>& requests) {
   std::vector<Answer> answers(requests.size());
   std::vector<RequestId> ids(requests.size());
@@ -141,7 +141,7 @@ std::size_t expect_same(const Answer& found, const Answer& expected) {
 // Counts of all trials, to check that they tested something.
 struct Comparison {
   std::size_t tokens = 0;
-  std::size_t restored = 0;  // tokens that were read from stores
+  std::size_t restored = 0;  // tokens read from stores
   std::size_t drafted_by_layer = 0;
   std::size_t accepted_of_layer = 0;
 
@@ -174,13 +174,13 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   const DraftKind kind = options.speculation.drafts;
   if (kind == DraftKind::model || (kind == DraftKind::automatic && !choice.layer))
     options.speculation.model = options.model;
-  // In recurrent layers, a difference in the last bit of a weight grows a hundredfold in its logits, and so
-  // do those of sums. In indexers, it may choose another position.
+  // In recurrent layers, a difference in the last bit of a weight or a sum grows a hundredfold in the logits.
+  // In indexers, it may choose a different position.
   options.same_bits = has_states || most_chosen(spec) != 0;
   const test::TemporaryDirectory store;
   if (trial.stores && comm.is_root()) options.kv_store = store.path();
   Comparison compared;
-  std::vector<std::vector<Answer>> all_answers;  // of engines with the same store
+  std::vector<std::vector<Answer>> all_answers;  // answers of engines with the same store
   for (std::size_t engines = trial.stores ? 2 : 1; engines > 0; --engines) {
     Engine engine(comm, options);
     if (!comm.is_root()) {
@@ -213,7 +213,7 @@ double number_of(const char* variable, double fallback) {
   return value == nullptr ? fallback : std::stod(value);
 }
 
-TEST(Differential, AnEngineSaysWhatOneRankSaysThatAnswersOneRequestAtATime) {
+TEST(Differential, AnEngineMatchesOneRankThatRunsOneRequestAtATime) {
   Communicator& comm = test::world();
   const auto first = static_cast<std::uint64_t>(number_of("TP_DIFFERENTIAL_SEED", 1));
   const double seconds = number_of("TP_DIFFERENTIAL_SECONDS", 0.0);

@@ -28,7 +28,7 @@ std::vector<TokenId> random_tokens(Random& random, std::size_t count, std::size_
   return tokens;
 }
 
-// Prompts have one of three beginnings, so that the prefix cache is hit.
+// Prompts have one of three beginnings, so the prefix cache gets hits.
 std::vector<TokenId> random_prompt(Random& random, std::size_t vocab_size) {
   const std::size_t size = random.integer(1, kLongestPrompt);
   std::vector<TokenId> prompt = random_tokens(random, size, vocab_size);
@@ -36,13 +36,13 @@ std::vector<TokenId> random_prompt(Random& random, std::size_t vocab_size) {
   const std::size_t beginning = random.integer(1, 3);
   for (std::size_t i = 0; i < common; ++i)
     prompt[i] = static_cast<TokenId>((i * 31 * beginning + beginning) % vocab_size);
-  // Some repeat themselves, so that there is something to guess.
+  // Some prompts repeat themselves, so drafts have something to find.
   const std::size_t period = one_in(random, 2) ? random.integer(1, 8) : size;
   for (std::size_t i = period; i < size; ++i) prompt[i] = prompt[i - period];
   return prompt;
 }
 
-// Few tokens are likely, so that guesses are right more often.
+// Makes few tokens likely, so draft tokens are correct more often.
 void prefer_few_tokens(Random& random, std::size_t vocab_size, SamplingParams& sampling) {
   for (const TokenId id : random_tokens(random, random.integer(1, 4), vocab_size))
     sampling.logit_bias.push_back({id, 9.0F});
@@ -89,7 +89,7 @@ Request random_request(Random& random, std::size_t vocab_size) {
 
 SpeculationOptions random_speculation(Random& random, const DraftChoice& choice) {
   if (!choice.layer && one_in(random, 3)) return {};
-  // What pays depends on the machine.
+  // Whether drafts pay off depends on the machine, so most trials always draft.
   SpeculationOptions options{.drafts = DraftKind::ngram,
                              .tokens = random.integer(1, kMaxDraftTokens),
                              .always = !one_in(random, 8),

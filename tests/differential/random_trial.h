@@ -1,4 +1,4 @@
-// Random engines and random requests, drawn alike on every rank.
+// Random engines and random requests, equal on every rank.
 #pragma once
 
 #include "tests/reference/random.h"
@@ -12,8 +12,8 @@ namespace tp::differential {
 
 struct TrialRequest {
   Request request;
-  std::size_t arrives = 0;       // before this step
-  std::size_t cancelled_at = 0;  // before this step; 0: never
+  std::size_t arrives = 0;       // step before which the request arrives
+  std::size_t cancelled_at = 0;  // step before which it is cancelled; 0: never
 };
 
 struct Trial {
@@ -22,17 +22,17 @@ struct Trial {
   bool stores = false;  // a second engine reads the prompts that the first one stored
 };
 
-// The sources that guess tokens of a model.
+// The sources of draft tokens that a model allows.
 struct DraftChoice {
-  bool itself = false;  // as a draft model
-  bool layer = false;   // for multi-token prediction
+  bool itself = false;  // the model itself as a draft model
+  bool layer = false;   // a multi-token prediction layer
 };
 
-// Everything that must not change a text is random: chunks, batch mates, the size of the cache and of its
-// blocks, guesses; and so is what the requests ask for. Without a model.
+// Returns a trial with random settings that must not change a text (chunks, batches, sizes of the cache and
+// its blocks, drafts), and random requests. Doesn't load the model.
 Trial random_trial(reference::Random& random, std::size_t vocab_size, const DraftChoice& choice);
 
-// One line that says what was asked.
+// Returns one line that describes the options.
 std::string describe(const EngineOptions& options);
 std::string describe(const Request& request);
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 RECORDED = Path(__file__).resolve().parent / "requests.json"
 BOS, EOS = 0, 1  # the demo model's
-PREFIX = EOS  # of texts without a context: the harness would take BOS, but takes its id 0 for none
+PREFIX = EOS  # prefix of texts without a context: the harness would use BOS, but it mistakes the id 0 for a missing token
 EXACT = ["--weights", "f32", "--kv-type", "f32"]
 CONTEXT = 128  # tokens of the server's longest sequence
 START = "Once upon a time"
@@ -135,7 +135,7 @@ class Case(unittest.TestCase):
 
 
 class Recorded(Case):
-    """What the harness has sent. It sums token_logprobs[context:-1], because the last entry belongs to a generated token."""
+    """Replays recorded requests of the harness. It sums token_logprobs[context:-1], because the last entry belongs to a generated token."""
 
     def test_scores(self):
         recorded = json.loads(RECORDED.read_text())

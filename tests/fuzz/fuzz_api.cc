@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       request.validate();
     }
   } catch (const std::exception& error) {
-    // A wrong request is the client's fault; anything else would be a server error.
+    // A wrong request is the client's fault. Other errors would be the server's.
     if (tp::api_error_of(error).status >= 500) std::abort();
   }
   return 0;

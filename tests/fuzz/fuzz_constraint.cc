@@ -1,5 +1,5 @@
-// Constraints of any text: the first byte says whether it is a JSON Schema, a regular expression, a grammar
-// in Lark's notation, or GBNF. What compiles is walked through by the rest of the input. Seeds:
+// Constraints from any text. The first byte selects a JSON Schema, a regular expression, a grammar in Lark's
+// notation, or GBNF. The rest of the input walks through the compiled constraint. Seeds:
 // tests/data/constraints.
 #include "runtime/constraint/constraint_compiler.h"
 #include "runtime/constraint/grammar/automaton.h"
@@ -26,7 +26,7 @@ tp::constraint::ByteGrammar grammar_of(std::uint8_t kind, const std::string& tex
   return grammar;
 }
 
-// Every state that is reached can be completed: from each of them, some byte leads on, or the text may end.
+// Every reached state can be completed: some byte leads on, or the text may end.
 void walk(const tp::constraint::Automaton& automaton, const std::string& choices) {
   tp::constraint::StateMachine machine(automaton);
   tp::constraint::StateId state = machine.start();
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const tp::constraint::Automaton automaton = tp::constraint::build_automaton(grammar_of(data[0], text));
     walk(automaton, text);
   } catch (const tp::RequestError&) {
-    // What is wrong, not supported, or too large.
+    // Invalid, unsupported or too large constraints must be rejected.
   }
   return 0;
 }

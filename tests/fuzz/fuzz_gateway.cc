@@ -20,7 +20,7 @@
 
 namespace {
 
-// Pieces and marks, whatever the bytes that arrive together.
+// Returns pieces and marks, for any division of the bytes.
 std::string divided(std::string_view text, std::size_t size) {
   tp::MarkedStream stream(std::size_t{1} << 20);
   std::string all;
@@ -60,7 +60,7 @@ void read(std::uint8_t reader, std::string_view text) {
       return;
     }
     case 5: {
-      // The members of a whole object are those that a parser finds.
+      // The members of a complete object match a parser's.
       const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
       const tp::RequestMembers members = tp::members_of(text);
       if (!json.is_object()) return;

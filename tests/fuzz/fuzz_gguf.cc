@@ -1,4 +1,4 @@
-// GGUF files of any bytes: everything that is read of a model before it runs.
+// GGUF files of any bytes: reads everything that is read before a model runs.
 #include "model/config/gguf_config.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/weights/gguf/gguf_dequantize.h"
@@ -17,7 +17,7 @@
 namespace tp {
 namespace {
 
-// A file without a name that is written anew for every input.
+// A file without a name. Every input overwrites it.
 class ScratchFile {
  public:
   ScratchFile() : descriptor_(::memfd_create("fuzz", 0)) {}
@@ -32,7 +32,7 @@ class ScratchFile {
   int descriptor_;
 };
 
-// Errors of the program's own are what damaged files are for; anything else ends the fuzzer.
+// Damaged files must cause the program's own errors. Any other exception ends the fuzzer.
 template <class Action>
 void expect_error_or_none(const Action& action) {
   try {
@@ -41,7 +41,7 @@ void expect_error_or_none(const Action& action) {
   }
 }
 
-// As a weight holds them, if there is a type that does.
+// Reads blocks like a weight in memory, if a type exists for them.
 void read_last_blocks(const GgufType& type, const std::byte* row, std::size_t columns) {
   const std::optional<WeightType> held = quantized_type(type);
   if (!held || columns == 0) return;

@@ -1,4 +1,4 @@
-// What clients send to the server, over a socket. Seeds: HTTP requests.
+// Fuzzes the server's input from clients, over a socket. Seeds: HTTP requests.
 #include "runtime/access/access.h"
 #include "runtime/http/http_server.h"
 
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     while (::recv(client, buffer, sizeof(buffer), 0) > 0) {
     }
   }
-  // Without waiting for the port to be free again.
+  // Closes at once, without waiting for the port to become free.
   const linger at_once{1, 0};
   ::setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   ::close(client);

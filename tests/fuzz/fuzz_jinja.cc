@@ -1,4 +1,4 @@
-// Chat templates of any text, rendered with a conversation. Seeds: the `template`s of tests/data/jinja.
+// Chat templates from any text, rendered with a conversation. Seeds: each `template` in tests/data/jinja.
 #include "model/chat/jinja/template.h"
 #include "tp/error.h"
 
@@ -19,7 +19,7 @@ const nlohmann::ordered_json& variables() {
   return parsed;
 }
 
-// A template that writes neither this character nor escapes has it from the conversation.
+// If a template contains neither this character nor escapes, the character comes from the conversation.
 void check_marks(std::string_view source, const tp::MarkedText& text) {
   constexpr std::string_view kInput = "世";
   if (source.find(kInput) != std::string_view::npos || source.find('\\') != std::string_view::npos) return;
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const tp::MarkedText text = parsed.render(variables(), {.now = "now"});
     check_marks({reinterpret_cast<const char*>(data), size}, text);
   } catch (const tp::Error&) {
-    // What templates that are none, or that do too much, are for.
+    // Invalid templates, and templates that do too much, must be rejected.
   }
   return 0;
 }

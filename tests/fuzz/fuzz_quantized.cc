@@ -1,5 +1,5 @@
-// Quantized checkpoints of any config and tensors: everything that is read of their weights. An input is the
-// text of config.json, a zero byte and a safetensors file.
+// Quantized checkpoints with any config and tensors: reads all their weights. An input is the text of
+// config.json, a zero byte and a safetensors file.
 #include "model/weights/quantized/group_checkpoint.h"
 #include "tp/error.h"
 
@@ -17,7 +17,7 @@
 namespace tp {
 namespace {
 
-// A folder that is written anew for every input.
+// A folder that every input overwrites.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -39,7 +39,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-// Errors of the program's own are what damaged files are for; anything else ends the fuzzer.
+// Damaged files must cause the program's own errors. Any other exception ends the fuzzer.
 template <class Action>
 void expect_error_or_none(const Action& action) {
   try {
@@ -48,7 +48,7 @@ void expect_error_or_none(const Action& action) {
   }
 }
 
-// As a weight holds up to 16 rows and some columns.
+// Packs up to 16 rows and some columns like a weight in memory.
 void pack(const WeightSource& source, const std::string& name, MatrixShape shape, const TensorSlice& slice,
           WeightType type) {
   const std::size_t rows = slice.rows.size();
@@ -97,7 +97,7 @@ void pack(const WeightSource& source, const std::string& name, MatrixShape shape
   kernels::unpack_row({layout, memory.data()}, rows - 1, values.data());
 }
 
-// The last rows and columns of a weight, at most 16 and 300.
+// Reads the last rows and columns of a weight, at most 16 and 300.
 void read_last(const WeightSource& source, const std::string& name, MatrixShape shape) {
   if (shape.size() == 0) return;
   source.expect(name, shape, "");
@@ -109,7 +109,7 @@ void read_last(const WeightSource& source, const std::string& name, MatrixShape 
     pack(source, name, shape, slice, *type);
 }
 
-// The shape that an error about another one names: "NAME holds [2, 3], expected [1, 1]".
+// Returns the shape that an error about a wrong shape names: "NAME holds [2, 3], expected [1, 1]".
 MatrixShape shape_of(const WeightSource& source, const std::string& name) {
   try {
     source.expect(name, {1, 1}, "");

@@ -15,7 +15,7 @@ void require_that(bool condition) {
   if (!condition) std::abort();
 }
 
-// Reads a file, and writes it again: the bytes are the same.
+// Reads a file and writes it again: the bytes must be equal.
 void read_file(std::span<const std::byte> file) {
   const ParsedRun run = parse_run(file);
   parse_run_header(file, file.size() + 1);

@@ -1,4 +1,4 @@
-// A tokenizer.json of any bytes: it is refused, or encodes a text and decodes any ids.
+// A tokenizer.json of any bytes is rejected, or encodes a text and decodes any ids.
 #include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "tp/error.h"
@@ -22,7 +22,7 @@ void use(const Tokenizer& tokenizer) {
     try {
       tokenizer.push(static_cast<TokenId>(id), SkipSpecial::yes, decoder, text);
     } catch (const RequestError&) {
-      // There is no such token.
+      // The token does not exist.
     }
   }
   decoder.settle(text);
@@ -40,9 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     use(Tokenizer(parts_from_json(JsonNode(document, "tokenizer.json"))));
   } catch (const CheckpointError&) {
-    // What damaged files are for.
+    // Damaged files must be rejected.
   } catch (const RequestError&) {
-    // A pattern that explodes.
+    // Patterns that explode must be rejected.
   }
   return 0;
 }

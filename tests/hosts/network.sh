@@ -42,14 +42,15 @@ connect_host() {
   ip -n "$host" link set lo up
   ip -n "$host" addr add "10.0.0.$1/24" dev eth0
   ip -n "$host" link set eth0 mtu 9000 up  # as at the other end, or mpirun hangs
-  # The same address on every host, as Docker's bridge has.
+  # Every host has the same address on this bridge, like Docker's.
   ip -n "$host" link add docker0 type bridge
   ip -n "$host" addr add 172.17.0.1/16 dev docker0
   ip -n "$host" link set docker0 up
   echo "10.0.0.$1 slots=1" >>/run/hostfile
 }
 
-# What mpirun calls instead of ssh: on_host [OPTIONS] ADDRESS COMMAND... With TP_ONE_HOST_NAME all hosts have that name.
+# Writes the program that mpirun calls instead of ssh: on_host [OPTIONS] ADDRESS COMMAND... With TP_ONE_HOST_NAME, all
+# hosts have that name.
 write_agent() {
   cat >/run/on_host <<'END'
 #!/usr/bin/env bash

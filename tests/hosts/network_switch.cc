@@ -1,11 +1,11 @@
-// A network switch in user space, with a delay and a rate, for simulated hosts: Linux's own (tc netem) is not
-// in every kernel.
+// A network switch in user space, with a delay and a rate, for simulated hosts. Not every kernel has Linux's
+// own (tc netem).
 //
 //   network_switch DELAY_US MBIT TAP...
 //
 // Creates the TAP devices, which are then moved to the hosts' network namespaces, and runs until it is
-// killed. A packet takes DELAY_US from one to another, and what the switch itself costs; MBIT limits the rate
-// into each, 0 does not.
+// killed. A packet needs DELAY_US plus the switch's own time. MBIT limits the rate into each device; 0: no
+// limit.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -39,7 +39,7 @@ struct Packet {
   std::vector<unsigned char> bytes;
 };
 
-// A device, and what is on its way to it.
+// A device, and the packets on their way to it.
 struct Port {
   int device = -1;
   std::deque<Packet> packets{};
@@ -89,14 +89,15 @@ class Switch {
   static constexpr std::size_t kOverhead = 24;  // preamble, checksum and gap
   static constexpr std::size_t kMostPackets = 20'000;
 
-  // Writes what is due; the time until something else is.
+  // Writes the packets that are due. Returns the time until the next one is due.
   nanoseconds deliver() {
     nanoseconds wait = std::chrono::seconds(1);
     const Clock::time_point now = Clock::now();
     for (Port& port : ports_) {
       for (; !port.packets.empty() && port.packets.front().due <= now; port.packets.pop_front()) {
         const std::vector<unsigned char>& bytes = port.packets.front().bytes;
-        if (::write(port.device, bytes.data(), bytes.size()) < 0) continue;  // lost, as in a network
+        if (::write(port.device, bytes.data(), bytes.size()) < 0)
+          continue;  // the packet is lost, as in a network
       }
       if (!port.packets.empty())
         wait = std::min<nanoseconds>(
@@ -147,7 +148,8 @@ int main(int argc, char** argv) {
   }
   try {
     ::prctl(PR_SET_TIMERSLACK, 1);  // ppoll would sleep 50 us longer
-    // A switch does not wait until the hosts have nothing to compute. Without the right to it, it does.
+    // A switch should not wait for the hosts' computation. Without the permission for real-time priority, it
+    // waits.
     const sched_param priority{.sched_priority = 1};
     ::sched_setscheduler(0, SCHED_FIFO, &priority);
     Switch(std::strtod(argv[1], nullptr), std::strtod(argv[2], nullptr), {argv + 3, argv + argc}).run();

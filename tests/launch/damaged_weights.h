@@ -1,4 +1,4 @@
-// Changes weights of a checkpoint in one file.
+// Changes a checkpoint's weights in one file.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -18,8 +18,8 @@ namespace tp::test {
 
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-// Writes `value` over elements [first, first + count) of a tensor in float32 or bf16; a count of 0 are all
-// from the first one on.
+// Writes `value` over the elements [first, first + count) of a tensor in float32 or bf16. A count of 0 means
+// all elements from `first` on.
 inline void overwrite(const std::filesystem::path& folder, const std::string& tensor, float value,
                       std::size_t first, std::size_t count) {
   std::fstream file(folder / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);

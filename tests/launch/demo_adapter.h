@@ -1,4 +1,4 @@
-// An adapter of the demo model, of random numbers.
+// An adapter of the demo model with random numbers.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"

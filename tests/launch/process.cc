@@ -19,7 +19,7 @@
 namespace tp::test {
 namespace {
 
-// Programs take several times as long under a sanitizer.
+// Sanitizers make programs several times slower.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr double kSanitizerFactor = 5;
 #elif defined(__has_feature)
@@ -45,7 +45,7 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
-// The ends of a program's standard streams: its own, and those of the test.
+// Both ends of a program's standard streams: the program's and the test's.
 struct Streams {
   int child_input, child_out, child_err;
   int input, out, err;
@@ -58,7 +58,7 @@ Streams on_pipes() {
   return {input.read, out.write, err.write, input.write, out.read, err.read};
 }
 
-// What a person types at the terminal is `input`, and what it shows is `out`.
+// Opens a terminal. A person's keys are `input`, and the screen's text is `out`.
 Streams on_terminal() {
   const int person = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   char name[128];
@@ -79,7 +79,7 @@ std::string new_mark() {
   return "TP_LAUNCH_TEST=" + std::to_string(::getpid()) + "-" + std::to_string(++count);
 }
 
-// The environment of a process as "NAME=value\0NAME=value\0"; empty for one that has ended.
+// Returns a process's environment as "NAME=value\0NAME=value\0", or an empty text for an ended process.
 std::string environment_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -95,7 +95,8 @@ void close_end(int& end) {
   end = -1;
 }
 
-// Appends what is there; closes the end at the end of the stream. True if there was something.
+// Appends available bytes. Closes the descriptor at the end of the stream. Returns whether any bytes were
+// available.
 bool drain(int& end, std::string& text) {
   char buffer[65536];
   const ssize_t size = ::read(end, buffer, sizeof(buffer));
@@ -114,13 +115,13 @@ void set_variable(const std::string& variable) {
 
 [[noreturn]] void run_child(const std::vector<std::string>& command, const StartOptions& options,
                             const std::string& mark, const Streams& streams) {
-  ::signal(SIGINT, SIG_DFL);  // ignored where the tests run in the background
+  ::signal(SIGINT, SIG_DFL);  // tests in the background ignore it
   ::dup2(streams.child_input, STDIN_FILENO);
   ::dup2(streams.child_out, STDOUT_FILENO);
   ::dup2(streams.child_err, STDERR_FILENO);
   if (options.on_terminal) {
     ::setsid();
-    ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);  // its Ctrl-C is a signal to the program
+    ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);  // so that Ctrl-C is a signal to the program
   }
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
   set_variable(mark);
@@ -176,7 +177,7 @@ void Process::write_input(std::string_view text) const {
 
 void Process::close_input() { close_end(input_); }
 
-// Reads what comes within that time; false if nothing can come any more.
+// Reads bytes that arrive within this time. Returns false if no more can arrive.
 bool Process::read_some(double seconds) {
   std::vector<pollfd> ends;
   if (out_ >= 0) ends.push_back({out_, POLLIN, 0});
@@ -297,7 +298,7 @@ std::vector<std::string> by_rank(std::vector<std::string> mpirun,
 double processor_seconds(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  // The name in brackets may hold spaces; the times are the 12th and 13th field after it.
+  // The name in brackets may contain spaces. The times are the 12th and 13th field after it.
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;
   for (int field = 0; field < 11; ++field) fields >> skipped;

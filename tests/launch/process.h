@@ -1,4 +1,4 @@
-// A program that a test starts and watches from outside, with all the processes that it starts in turn.
+// A program that a test starts and watches from outside, including all processes that the program starts.
 #pragma once
 
 #include <chrono>
@@ -13,22 +13,22 @@
 namespace tp::test {
 
 struct Finished {
-  int status = 0;  // the exit status, or 128 + the signal that ended it
+  int status = 0;  // exit status, or 128 + the signal that ended the program
   std::string out;
   std::string err;
   double seconds = 0.0;
 };
 
 struct StartOptions {
-  std::string input{};             // of standard input
-  bool keep_input_open = false;    // for write_input() and close_input()
-  std::filesystem::path folder{};  // to start in; empty: the current one
-  // All three streams are a terminal of 80 columns. What it shows is `out`.
+  std::string input{};             // content of standard input
+  bool keep_input_open = false;    // allows write_input() and close_input()
+  std::filesystem::path folder{};  // working folder; empty: the current one
+  // All three streams are a terminal of 80 columns. `out` is the text that it shows.
   bool on_terminal = false;
-  std::vector<std::string> variables{};  // of the environment: "NAME=value"
+  std::vector<std::string> variables{};  // environment variables: "NAME=value"
 };
 
-// What is still running when the object goes is killed, and is a failure of the test.
+// The destructor kills processes that are still running, and the test fails.
 class Process {
  public:
   explicit Process(const std::vector<std::string>& command, const StartOptions& options = {});
@@ -36,25 +36,26 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Waits until what came out satisfies the condition; false if the program ended or `seconds` passed before.
+  // Waits until the output satisfies the condition. Returns false if the program ends or `seconds` pass
+  // before.
   bool wait_for_output(const std::function<bool(const std::string& out)>& condition, double seconds = 20);
-  // The same of what came on stderr; wait_for_message waits for one text.
+  // Waits for a condition on stderr, or for a text in it.
   bool wait_for_error(const std::function<bool(const std::string& err)>& condition, double seconds = 20);
   bool wait_for_message(const std::string& message, double seconds = 20);
-  // How often something came out so far.
+  // Returns how often output has arrived.
   std::size_t reads() const { return reads_; }
 
   void write_input(std::string_view text) const;
   void close_input();
 
-  // Waits for the end. Taking longer than `seconds` is a failure of the test.
+  // Waits for the end. The test fails if this takes longer than `seconds`.
   Finished finish(double seconds = 40);
 
-  // The process itself: mpirun where it starts the ranks.
+  // Returns the started process: mpirun, if it starts the ranks.
   pid_t pid() const { return pid_; }
-  // Of a program that mpirun started: the process of a rank, or -1.
+  // Returns the process of a rank that mpirun started, or -1.
   pid_t rank(int rank) const;
-  // Everything that belongs to the program and runs.
+  // Returns all running processes of the program.
   std::vector<pid_t> members() const;
 
  private:
@@ -74,18 +75,18 @@ class Process {
   Finished finished_;
 };
 
-// mpirun, with its options, and a script that runs commands[i] in rank i. Debian 13's mpirun crashes at the
-// shorter `mpirun A : B`.
+// Returns a command line that starts mpirun with its options and a script that runs commands[i] on rank i.
+// Debian 13's mpirun crashes with the shorter `mpirun A : B`.
 std::vector<std::string> by_rank(std::vector<std::string> mpirun,
                                  const std::vector<std::vector<std::string>>& commands);
 
-// Seconds of processor time that a process has used.
+// Returns the seconds of processor time that a process has used.
 double processor_seconds(pid_t process);
 
-// How often a process's first thread has gone to sleep.
+// Returns how often a process's first thread has gone to sleep.
 std::size_t sleeps_of(pid_t process);
 
-// A condition for `wait_for_output`: a text has begun.
+// A condition for `wait_for_output`: output has begun.
 inline bool has_begun(const std::string& out) { return out.size() > 20; }
 
 }  // namespace tp::test

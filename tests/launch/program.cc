@@ -17,7 +17,8 @@ bool is_rule(const std::string& line) {
   return line.size() > 60 && line.find_first_not_of('-') == std::string::npos;
 }
 
-// Commands with an engine in this process: one thread a rank, since the tests run many ranks on few cores.
+// Whether the command has an engine in this process. It then uses one thread per rank, because the tests run
+// many ranks on few cores.
 bool has_engine(const Arguments& arguments) {
   static const std::vector<std::string> commands = {"generate", "chat",       "serve",     "embed",
                                                     "rank",     "classify",   "fill-mask", "logits",
@@ -107,7 +108,7 @@ const std::string& help_text(const std::string& command) {
   const Arguments arguments = command.empty() ? Arguments{"--help"} : Arguments{command, "--help"};
   const Finished finished = Process(command_line(kNoMpirun, arguments)).finish();
   expect_success(finished);
-  // Descriptions are wrapped.
+  // Removes the line breaks of wrapped descriptions.
   return text->second = std::regex_replace(finished.out, std::regex("\n {20,}"), " ");
 }
 

@@ -1,4 +1,4 @@
-// tp-infer, as a user runs it.
+// Runs tp-infer like a user.
 #pragma once
 
 #include "tests/launch/process.h"
@@ -13,42 +13,44 @@ namespace tp::test {
 
 using Arguments = std::vector<std::string>;
 
-// The rank counts at which it is run; 0 is without mpirun.
+// Rank counts of test runs. 0 means without mpirun.
 constexpr std::size_t kNoMpirun = 0;
 
-// Why tests that limit the address space skip where TP_SANITIZED.
+// The reason why tests that limit the address space are skipped if TP_SANITIZED.
 constexpr const char* kNoAddressLimits = "sanitizers reserve terabytes of address space";
 
-// The command line of tp-infer over that many ranks; `wrapper` is started in its place with it as arguments.
+// Returns the command line of tp-infer on this many ranks. If `wrapper` is given, it is started instead with
+// the command line as arguments.
 std::vector<std::string> command_line(std::size_t ranks, const Arguments& arguments,
                                       const std::string& wrapper = {});
 
-// Runs it to the end.
+// Runs the program to its end.
 Finished run(std::size_t ranks, const Arguments& arguments, const StartOptions& options = {});
 
-// The same over several rank counts, all at a time: mpirun takes a second to end a job that fails. Calls
-// check(finished) for each.
+// Runs the program with several rank counts at the same time, because mpirun takes a second to end a job that
+// fails. Calls check(finished) for each.
 void run_at_once(const std::vector<std::size_t>& rank_counts, const Arguments& arguments,
                  const std::function<void(const Finished&)>& check);
 
-// stderr without what Open MPI adds to every exit status that is not 0.
+// Returns stderr without the lines that Open MPI adds to every exit status except 0.
 std::string without_mpi_noise(const std::string& err);
 
-// That it ended with this status, printed nothing on stdout, and one line on stderr that begins with
-// "tp-infer" and contains `message`.
+// Expects this exit status, an empty stdout, and one line on stderr that begins with "tp-infer" and contains
+// `message`.
 void expect_one_line(const Finished& finished, int status, const std::string& message);
-// The same of an error that all ranks know of: they end by themselves, without MPI_Abort.
+// Expects an error that all ranks know: they end by themselves, without MPI_Abort, with one line like
+// expect_one_line's.
 void expect_one_error(const Finished& finished, int status, const std::string& message);
-// That it ended well and printed nothing on stderr.
+// Expects exit status 0 and an empty stderr.
 void expect_success(const Finished& finished);
 
-// The output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program starts
-// each of them once.
+// Returns the output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program
+// starts each only once.
 const std::string& help_text(const std::string& command = {});
 
-// The lines of a text, without their ends.
+// Returns the lines of a text, without their newlines.
 std::vector<std::string> lines_of(const std::string& text);
-// The same, each of which must be JSON.
+// Parses each line of a text as JSON.
 std::vector<nlohmann::json> json_lines(const std::string& text);
 
 }  // namespace tp::test

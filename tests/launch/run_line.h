@@ -1,4 +1,4 @@
-// Commands as a guide shows them.
+// Runs commands from guides.
 #pragma once
 
 #include "tests/launch/process.h"
@@ -8,7 +8,7 @@
 
 namespace tp::test {
 
-// Runs a line, or several, in the folder, with tp-infer on the PATH. Stops at the first command that fails.
+// Runs one line or several in the folder, with tp-infer on the PATH. Stops at the first command that fails.
 Finished run_line(const std::string& line, const std::filesystem::path& folder);
 
 }  // namespace tp::test

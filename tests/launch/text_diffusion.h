@@ -13,7 +13,7 @@
 
 namespace tp::test {
 
-// A model with a tokenizer whose token i is two letters, and a chat template.
+// A model with a tokenizer whose tokens are two letters each, and a chat template.
 class TextDiffusion {
  public:
   explicit TextDiffusion(const std::string& fixture) {

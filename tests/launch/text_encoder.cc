@@ -28,7 +28,7 @@ json tokenizer() {
     added.push_back({{"id", id},
                      {"content", name},
                      {"single_word", false},
-                     {"lstrip", id == 3},  // as ALBERT's mask takes the space before it
+                     {"lstrip", id == 3},  // ALBERT's mask also takes the space before it
                      {"rstrip", false},
                      {"normalized", false},
                      {"special", true}});

@@ -8,7 +8,7 @@
 
 namespace tp::test {
 
-// A copy of a fixture with a tokenizer of a few words: "[CLS] a text [SEP]", and of pairs "[CLS] a [SEP] b
+// A copy of a fixture with a tokenizer of a few words: "[CLS] a text [SEP]", and for pairs "[CLS] a [SEP] b
 // [SEP]" with types 0 and 1. [CLS] is 1, [SEP] 2 and [MASK] 3; "red" 10, "green" 11, "blue" 12, "sky" 13.
 class TextEncoder {
  public:

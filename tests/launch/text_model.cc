@@ -8,7 +8,7 @@
 namespace tp::test {
 namespace {
 
-constexpr std::size_t kVocab = 2600;  // of the tokenizer
+constexpr std::size_t kVocab = 2600;  // vocabulary of the tokenizer
 constexpr std::size_t kHidden = 32;
 constexpr std::size_t kIntermediate = 48;
 constexpr std::size_t kLayers = 2;
@@ -35,7 +35,7 @@ nlohmann::json config() {
           {"torch_dtype", "float32"}};
 }
 
-// Large enough weights that the text does not end in a loop of one token.
+// The weights are large enough that the text does not end in a loop of one token.
 TestTensor random_tensor(reference::Random& random, const std::string& name, std::vector<std::size_t> shape) {
   std::size_t size = 1;
   for (const std::size_t extent : shape) size *= extent;

@@ -1,4 +1,4 @@
-// A checkpoint with a tokenizer, and variants of checkpoints that are broken in one way.
+// A checkpoint with a tokenizer, and variants with one defect each.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -8,8 +8,8 @@
 
 namespace tp::test {
 
-// A small Llama (4 heads, 2 KV heads) of random weights with the tokenizer gemma-style of tests/data: it
-// speaks nonsense, but always the same.
+// A small Llama (4 heads, 2 KV heads) with random weights and the tokenizer gemma-style of tests/data. It
+// generates nonsense, but always the same.
 class TextModel {
  public:
   TextModel();
@@ -22,10 +22,10 @@ class TextModel {
 // The folder of the seeded fixture.
 std::filesystem::path fixture_folder(const std::string& name);
 
-// Writable copies of checkpoints, in a folder that disappears.
+// Writable copies of checkpoints in a temporary folder.
 class CheckpointCopies {
  public:
-  // A copy of the fixture.
+  // Copies the fixture.
   std::filesystem::path copy(const std::string& fixture, const std::string& name) const;
   std::filesystem::path path() const { return directory_.path(); }
 

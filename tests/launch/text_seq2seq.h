@@ -11,7 +11,7 @@
 
 namespace tp::test {
 
-// The T5 of tests/data; its tokenizer has a word "w12" for the id 12, from 3 on, and puts </s>, 1, behind
+// The T5 of tests/data. Its tokenizer has a word "w12" for the id 12, from 3 on, and adds </s>, 1, after
 // texts.
 class TextSeq2Seq {
  public:

@@ -1,10 +1,10 @@
-// What llama.cpp makes of a GGUF file: node continue.mjs MODEL TOKENS < prompts.json
+// Continues prompts with llama.cpp and a GGUF file: node continue.mjs MODEL TOKENS < prompts.json
 //
-// Standard input is a list of prompts: texts, or lists of token ids. Prints one JSON object per prompt with
-// its ids, the ids that follow when the most likely token is taken each time, and for each of those the
-// logarithms of the probabilities of the most likely tokens, [[id, logarithm], ...].
+// Standard input is a list of prompts: texts, or lists of token ids. Prints one JSON object per prompt: its ids, the
+// greedy continuation's ids, and for each of these the log-probabilities of the most likely tokens, [[id, logarithm],
+// ...].
 //
-// node-llama-cpp is looked for in the folder TP_NODE_MODULES. It brings llama.cpp along, built for CPUs.
+// The folder TP_NODE_MODULES must contain node-llama-cpp, which includes llama.cpp for CPUs.
 import {createRequire} from "node:module";
 import {readFileSync} from "node:fs";
 import {join} from "node:path";

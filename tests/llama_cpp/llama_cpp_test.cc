@@ -1,11 +1,9 @@
-// The files that `tp-infer quantize` writes, read by llama.cpp: the same tokens of texts, and the same
-// continuations.
+// llama.cpp reads the files that `tp-infer quantize` writes, and gives the same tokens and continuations.
 //
-// Logits are not the same bits. Either program rounds the activations that quantized weights are multiplied
-// with to 8 bits, in groups of 32 here and of 256 there for the K types, and llama.cpp's KV cache is f16. So
-// what is compared is the logarithm of the most likely tokens' probabilities, position by position behind the
-// same tokens, within a tolerance for each type. Where the best token is ahead of the next by more than twice
-// the tolerance, both must choose it.
+// Logits differ in their bits. Both programs round activations for quantized weights to 8 bits, but for the K
+// types in groups of 32 here and of 256 there. llama.cpp's KV cache is f16. So the test compares
+// log-probabilities of the most likely tokens at each position after equal tokens, within a tolerance per
+// type. If the best token leads by more than twice the tolerance, both programs must choose it.
 #include "tests/launch/process.h"
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -27,14 +25,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kTokens = 24;  // of a continuation
+constexpr int kTokens = 24;  // tokens of a continuation
 
 std::string node_modules() {
   const char* const variable = std::getenv("TP_NODE_MODULES");
   return variable != nullptr ? variable : TP_NODE_MODULES;
 }
 
-// What llama.cpp makes of a file; one object for each prompt, see continue.mjs.
+// Returns llama.cpp's continuations for a file: one object per prompt, see continue.mjs.
 std::vector<json> continued(const fs::path& model, const std::vector<std::string>& prompts) {
   Process node({"node", TP_CONTINUE_SCRIPT, model.string(), std::to_string(kTokens)},
                {.input = json(prompts).dump(), .variables = {"TP_NODE_MODULES=" + node_modules()}});
@@ -59,7 +57,7 @@ class LlamaCpp : public testing::Test {
     return file;
   }
 
-  // The logarithms of all tokens' probabilities behind each of these.
+  // Returns the log-probabilities of all tokens after each of these tokens.
   std::vector<std::vector<double>> log_probabilities(const fs::path& model, const json& ids) const {
     const fs::path tokens = directory_.write("ids.json", ids.dump());
     const fs::path file = directory_.path() / "logits.npy";
@@ -113,7 +111,7 @@ class LlamaCpp : public testing::Test {
       }
     }
     EXPECT_LE(largest, tolerance) << weights;
-    // Enough of them, lest this test nothing.
+    // The test is meaningful only if enough tokens are separated.
     EXPECT_GE(3 * separated, results.size() * kTokens) << weights;
     fmt::print("{} {}: largest difference of logarithms {:.5f}, {} of {} tokens alike, {} well separated\n",
                model.filename().string(), weights, largest, same, results.size() * kTokens, separated);
@@ -124,19 +122,19 @@ class LlamaCpp : public testing::Test {
 
 const std::vector<std::string> kPrompts = {"Once upon a time", "One rainy morning, Tom", "The cat"};
 
-// Its stories are so predictable that log-probabilities go far down, where differences are large: llama.cpp's
-// cache holds float16, and its products round activations to the type of the weights.
-TEST_F(LlamaCpp, ContinuesTheDemoModelAsWeDo) {
+// The demo model's stories are predictable, so some log-probabilities are very low, where differences are
+// large: llama.cpp's cache holds float16, and its products round activations to the type of the weights.
+TEST_F(LlamaCpp, GeneratesTheSameTextWithTheDemoModel) {
   for (const auto& [weights, tolerance] :
        {std::pair{"f32", 0.1}, {"f16", 0.1}, {"bf16", 1.0}, {"int8", 1.0}, {"q4_k", 0.5}, {"int4", 0.5}})
     expect_alike(TP_DEMO_MODEL, weights, tolerance, kPrompts);
 }
 
-// What a family has beside Llama's fields and tensors.
+// A family's fields and tensors in addition to Llama's.
 struct WideFamily {
   json config;
   std::vector<std::string> head_norms;
-  // Gemma's gains are stored less 1, its LM head is the embedding, and Gemma 2 and 3 have two more norms.
+  // Gemma stores gains minus 1, its LM head is the embedding, and Gemma 2 and 3 have two more norms.
   bool is_gemma = false;
   std::size_t layers = 3;
 };
@@ -148,7 +146,7 @@ WideFamily wide_llama() {
           .head_norms = {}};
 }
 
-// Windows end within the texts that are compared, and there are layers without one.
+// Windows end within the compared texts, and some layers have no window.
 WideFamily wide_gemma2() {
   return {.config = {{"architectures", {"Gemma2ForCausalLM"}},
                      {"hidden_activation", "gelu_pytorch_tanh"},
@@ -175,7 +173,7 @@ WideFamily wide_gemma3() {
           .layers = 7};
 }
 
-// A model of random weights whose rows are blocks of 256, with the demo model's tokenizer.
+// A model with random weights whose rows are blocks of 256, and with the demo model's tokenizer.
 class WideModel {
  public:
   WideModel(const fs::path& folder, WideFamily family) : folder_(folder), family_(std::move(family)) {
@@ -211,7 +209,7 @@ class WideModel {
     return config;
   }
 
-  // Uniform with this deviation.
+  // Uniform numbers with this deviation.
   TestTensor tensor(const std::string& name, std::vector<std::size_t> shape, double deviation,
                     float mean = 0.0F) {
     std::size_t size = 1;
@@ -233,7 +231,7 @@ class WideModel {
     const auto norm = [&](const std::string& name, std::size_t size = kHidden) {
       all.push_back(tensor(name, {size}, 0.1, family_.is_gemma ? 0.0F : 1.0F));
     };
-    // Gemma multiplies embeddings by 16, the root of hidden_size, but not where they are the LM head.
+    // Gemma multiplies embeddings by 16, the square root of hidden_size, but not in the LM head.
     matrix("model.embed_tokens", kVocab, kHidden, family_.is_gemma ? 4.0 : 16.0);
     for (std::size_t layer = 0; layer < family_.layers; ++layer) {
       const std::string block = fmt::format("model.layers.{}.", layer);
@@ -269,7 +267,7 @@ class WideModel {
 constexpr double kGroupsOf32 = 0.35;
 constexpr double kGroupsOf256 = 0.45;
 
-TEST_F(LlamaCpp, ContinuesAModelOfSuperBlocksAsWeDo) {
+TEST_F(LlamaCpp, GeneratesTheSameTextFromSuperBlocks) {
   const WideModel model(directory_.path() / "wide", wide_llama());
   expect_alike(model.folder(), "f32", 0.02, kPrompts);
   expect_alike(model.folder(), "f16", 0.03, kPrompts);
@@ -279,7 +277,7 @@ TEST_F(LlamaCpp, ContinuesAModelOfSuperBlocksAsWeDo) {
     expect_alike(model.folder(), weights, kGroupsOf256, kPrompts);
 }
 
-TEST_F(LlamaCpp, ContinuesGemmasAsWeDo) {
+TEST_F(LlamaCpp, GeneratesTheSameTextWithGemmaModels) {
   for (const auto& [name, family] :
        {std::pair{"gemma2", wide_gemma2()}, std::pair{"gemma3", wide_gemma3()}}) {
     const WideModel model(directory_.path() / name, family);

@@ -1,4 +1,4 @@
-// A headless Chromium driven through the DevTools protocol over a pipe; needs nothing but Node.
+// A headless Chromium driven through the DevTools protocol over a pipe. Needs only Node.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -53,7 +53,7 @@ export class Browser {
     return new Promise((resolve, reject) => this.calls.set(id, { method, resolve, reject }));
   }
 
-  // A page with a storage of its own.
+  // Opens a page with its own storage.
   async newPage() {
     const { browserContextId } = await this.call("Target.createBrowserContext");
     await this.call("Browser.setDownloadBehavior", { behavior: "deny", browserContextId });
@@ -77,7 +77,7 @@ export class Browser {
     try {
       rmSync(this.profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
     } catch {
-      // A process of Chromium's is still writing; the folder is a temporary one.
+      // A process of Chromium may still be writing. The folder is temporary.
     }
   }
 }
@@ -87,7 +87,7 @@ class Page {
     this.browser = browser;
     this.context = context;
     this.session = session;
-    this.problems = []; // exceptions and refused contents
+    this.problems = []; // exceptions and rejected contents
     this.requests = []; // URLs
   }
 
@@ -106,7 +106,7 @@ class Page {
     return this.browser.call(method, params, this.session);
   }
 
-  // Another page with the storage of this one, at the same address.
+  // Opens another page with this page's storage, at the same address.
   async secondTab() {
     const tab = await this.browser.newTab(this.context);
     await tab.open(await this.evaluate("location.href"));
@@ -117,7 +117,7 @@ class Page {
     return this.browser.call("Target.disposeBrowserContext", { browserContextId: this.context });
   }
 
-  // The value of a JavaScript expression in the page; promises are awaited.
+  // Returns the value of a JavaScript expression in the page. Awaits promises.
   async evaluate(expression) {
     const { result, exceptionDetails } = await this.call("Runtime.evaluate", {
       expression,

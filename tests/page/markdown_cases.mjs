@@ -1,4 +1,4 @@
-// How the page shows what a model says, and that none of it runs.
+// The page's display of a model's text, and that none of it runs.
 
 import assert from "node:assert/strict";
 import { HOSTILE } from "./mock_texts.mjs";
@@ -25,7 +25,7 @@ async function assertHarmless(page) {
   assert.deepEqual(foreign, [], "no picture is fetched");
 }
 
-// As if the model had said it: through the conversation that is stored, so that it works with any server.
+// Shows a text as if the model had written it. It comes from the stored conversation, so this works with any server.
 async function hostileTextIsHarmless({ page, shot }) {
   const conversation = {
     id: "00",
@@ -184,8 +184,8 @@ const STRANGE = [
   `("- a\\n" + "\\n".repeat(50)).repeat(n / 50)`,
 ];
 
-// The steps that the page's code takes for the text, by the counters of Chromium's profiler, and the characters that built-in
-// functions look at for it.
+// Returns the steps of the page's code for the text, by the counters of Chromium's profiler, and the characters that
+// built-in functions read.
 async function stepsFor(page, text, n) {
   await page.call("Profiler.takePreciseCoverage");
   const seen = await page.evaluate(`import("/markdown.js").then(({ MarkdownView }) => {
@@ -225,10 +225,10 @@ async function stepsFor(page, text, n) {
   return seen + counts.reduce((sum, count) => sum + count, 0);
 }
 
-// A text of twice the length takes twice the steps, and no text takes many steps for a character.
+// A text of twice the length takes twice the steps, and few steps per character.
 async function strangeTextTakesLinearTime({ page }) {
   const LENGTH = 16000;
-  const MOST = 400; // steps for a character: about 40 for each of MAX_DEPTH levels
+  const MOST = 400; // steps per character: about 40 for each of MAX_DEPTH levels
   await page.call("Profiler.enable");
   await page.call("Profiler.startPreciseCoverage", { callCount: true, detailed: true });
   const slow = [];

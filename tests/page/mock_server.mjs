@@ -35,7 +35,7 @@ const MODEL = "demo";
 const MODELS = options.models.split(",").filter((name) => name !== "");
 const states = new Map(MODELS.map((name, i) => [name, i === 0 ? "ready" : "stopped"]));
 
-// What the server sends with the page. Trusted types make a use of innerHTML an error.
+// The server sends this policy with the page. Trusted types make each use of innerHTML an error.
 const POLICY =
   "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
   "require-trusted-types-for 'script'; trusted-types 'none'";
@@ -49,7 +49,7 @@ const begun = Date.now();
 const uptime = () => (Date.now() - begun) / 1000;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const counters = { running: 0, waiting: 0, finished: 0, prompt: 0, generated: 0, queries: 0, hits: 0, used: 0 };
-const records = []; // of each completion: when it came and when its chunks left, in ms
+const records = []; // one per completion: its arrival and the times of its chunks, in ms
 const queue = [];
 
 async function takeSlot() {
@@ -114,7 +114,7 @@ function status() {
   };
 }
 
-// What is answered: {text, reasoning}, as lists of tokens.
+// Returns the answer: {text, reasoning}, as lists of tokens.
 function answerTo(prompt, limit, ignoresEnd) {
   if (/hostile/.test(prompt)) return { text: words(HOSTILE) };
   if (/markdown/.test(prompt)) return { text: words(MARKDOWN) };
@@ -180,7 +180,7 @@ async function complete(request, response, body, isChat) {
   const texts = await Promise.all(
     sequences.map(async (prompt, index) => {
       await takeSlot();
-      // Answers that are asked for together have different lengths.
+      // Answers that are requested together have different lengths.
       const length = body.n > 1 ? limit + ((index * 37) % 23) : limit;
       const { text, reasoning = [] } = answerTo(isChat ? last : prompt, length, body.ignore_eos);
       await sleep(FIRST_MS);

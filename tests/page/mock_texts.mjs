@@ -1,4 +1,4 @@
-// What the mock server answers.
+// Answers of the mock server.
 
 export const STORY = `One rainy morning a white hen named Bella found that the gate of her garden stood open. She looked at the road, and the road looked at her. "Only as far as the bridge," she said to nobody, and went.
 

@@ -1,4 +1,5 @@
-// What the page must do: [name, test, flags of the mock server]. Tests with flags, even none (`[]`), run only with the mock.
+// Tests of the page: [name, test, flags of the mock server]. Tests with flags, even none (`[]`), run only with the
+// mock.
 
 import assert from "node:assert/strict";
 import { ANSWER, ask, count, done, idle, limitTokens, ready, textOf, words } from "./page_steps.mjs";

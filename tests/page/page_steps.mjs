@@ -1,4 +1,4 @@
-// What the tests do on the page, and expressions that they wait for.
+// Steps of the tests on the page, and expressions to wait for.
 
 export const ANSWER = `[...document.querySelectorAll(".message.assistant")].at(-1)`;
 export const words = `${ANSWER}?.querySelector(".words").innerText.trim()`;

@@ -131,7 +131,7 @@ async function mergesTexts({ page }) {
 const user = (parent, content = "Hello") => ({ parent, role: "user", content });
 const answer = (parent, more = {}) => ({ parent, role: "assistant", content: "Hi", ...more });
 
-// [what is damaged, members of the stored conversation, messages that the page shows]
+// [damage, members of the stored conversation, messages that the page shows]
 const DAMAGED = [
   ["a message is its own parent", { messages: { a: user("a") }, leaf: "a" }, 1],
   ["two messages are a circle", { messages: { a: user("b"), b: answer("a") }, leaf: "b" }, 2],
@@ -173,7 +173,7 @@ const DAMAGED = [
   ["a text is missing", { mode: "text", messages: {}, text: undefined, before: 5, last: "x" }, 0],
 ];
 
-// Not conversations: the page leaves them alone.
+// Values that are not conversations. The page leaves them unchanged.
 const FOREIGN = ["", "{", "null", "7", "[]", `"x"`, "{}", `{"id": "f", "messages": 5}`, `{"id": "f", "messages": []}`];
 
 async function survivesDamage({ page }) {
@@ -206,7 +206,7 @@ async function survivesDamage({ page }) {
     await page.press("Escape");
     assert.deepEqual(page.problems, [], what);
   }
-  // It goes on like any other.
+  // The conversation continues like any other.
   await page.evaluate(`location.hash = "#/c/${id(2)}"`);
   await page.until(`${count(".message")} === 3`);
   await ask(page, "Are you well?");

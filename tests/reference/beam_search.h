@@ -1,5 +1,5 @@
-// Beam search over whole rows of log-probabilities, written after transformers 4.57's _beam_search with its
-// fixed sets of beams: unused ones have a score of -1e9.
+// Beam search over whole rows of log-probabilities, after transformers 4.57's _beam_search. Its sets of beams
+// have a fixed size: unused beams have a score of -1e9.
 #pragma once
 
 #include "tp/generation_defaults.h"
@@ -18,7 +18,7 @@ struct FoundText {
   double score = 0.0;
 };
 
-// The log-probabilities of every token of the vocabulary behind these generated tokens; -infinity if it is
+// Returns the log-probabilities of every token after these generated tokens; -infinity for tokens that are
 // not allowed.
 using RowOf = std::function<std::vector<double>(const std::vector<TokenId>& generated)>;
 
@@ -52,7 +52,7 @@ inline std::vector<FoundText> beam_search(const BeamSearch& search, const std::v
     places.resize(std::max<std::size_t>(2, 1 + ends.size()) * beams);
     for (Place& place : places)
       place.ends = length == max_tokens || std::ranges::find(ends, place.token) != ends.end();
-    // What is finished already, and what finishes now among the first.
+    // Merges the finished texts with the texts that finish now among the first beams.
     std::vector<FoundText> merged = finished;
     std::vector<bool> merged_finished = is_finished;
     for (std::size_t i = 0; i < places.size(); ++i) {
@@ -71,7 +71,7 @@ inline std::vector<FoundText> beam_search(const BeamSearch& search, const std::v
       finished[i] = merged[order[i]];
       is_finished[i] = merged_finished[order[i]];
     }
-    // The next ones.
+    // Chooses the next beams.
     for (Place& place : places) place.sum += place.ends ? kNone : 0.0;
     std::ranges::stable_sort(places, std::greater<>(), &Place::sum);
     std::vector<Slot> next;

@@ -1,4 +1,4 @@
-// A gated delta rule and a causal convolution, as their formulas say, for one head or channel at a time.
+// A gated delta rule and a causal convolution by their formulas, for one head or channel at a time.
 #pragma once
 
 #include <cmath>
@@ -7,8 +7,8 @@
 
 namespace tp::reference {
 
-// One head. A token: S *= decay; S += k (strength (v - S^T k))^T; its result is S^T q. A decay is a number,
-// or one for each row of S. Without corrections, the value itself is added.
+// One head. For each token: S *= decay; S += k (strength (v - S^T k))^T; the result is S^T q. A decay is a
+// number, or one for each row of S. Without corrections, adds the value itself.
 class DeltaHead {
  public:
   DeltaHead(std::size_t key_dim, std::size_t value_dim)

@@ -30,10 +30,10 @@ DiffusionCase case_of(const nlohmann::json& entry) {
   one.max_tokens = whole("gen_length") + whole("max_new_tokens");
   one.settings.block_length = whole("block_length");
   one.settings.steps = whole("steps");
-  // SDAR's are of a block.
+  // SDAR's steps count per block.
   if (const int of_block = whole("denoising_steps"); of_block != 0)
     one.settings.steps = of_block * (one.max_tokens / one.settings.block_length);
-  if (mentions(one.algorithm, "LLaDA2"))  // of a block, too
+  if (mentions(one.algorithm, "LLaDA2"))  // LLaDA2's steps also count per block
     one.settings.steps *= (one.max_tokens + one.settings.block_length - 1) / one.settings.block_length;
   one.settings.rule = rule_of(one.algorithm);
   if (mentions(one.algorithm, "prefix_cache")) one.settings.cache = UnmaskCache::prefix;

@@ -1,4 +1,4 @@
-// Tiny diffusion language models with what the families' own code computed (shared/fixtures/diffusion).
+// Tiny diffusion language models, and results of the families' own code (shared/fixtures/diffusion).
 #pragma once
 
 #include "tests/reference/expected_rows.h"
@@ -17,7 +17,7 @@ struct DiffusionCase {
   int max_tokens = 0;
   Unmasking settings;
   std::vector<TokenId> result;              // prompt included
-  std::vector<std::vector<TokenId>> calls;  // by blocks: what is not in the cache
+  std::vector<std::vector<TokenId>> calls;  // by blocks: tokens outside the cache
 };
 
 struct DiffusionFixture {
@@ -25,13 +25,13 @@ struct DiffusionFixture {
   std::filesystem::path folder;  // config.json and *.safetensors
   TokenId mask = 0;
   std::vector<TokenId> masked;
-  ExpectedRows logits;  // of `masked`: [tokens, vocab_size]
+  ExpectedRows logits;  // logits of `masked`: [tokens, vocab_size]
   std::vector<TokenId> prompt;
   std::vector<DiffusionCase> cases;
   std::vector<DiffusionCase> cached_cases;  // with approximate caches: calls are what each pass computes
 };
 
-// One generation of a model of canvases.
+// One generation of a canvas model.
 struct CanvasCase {
   std::size_t canvases = 0;
   CanvasDefaults settings;
@@ -43,10 +43,10 @@ struct CanvasCase {
 struct CanvasFixture {
   std::filesystem::path folder;
   std::vector<TokenId> prompt;
-  // Three passes over given canvases, each of which reads the soft embeddings of the one before.
+  // Three passes over given canvases. Each pass reads the previous one's soft embeddings.
   std::vector<std::vector<TokenId>> canvases;
   std::vector<ExpectedRows> logits;         // [passes], each [canvas, vocab_size]
-  std::vector<std::vector<TokenId>> noise;  // the tokens in place of random ones, a canvas at a time
+  std::vector<std::vector<TokenId>> noise;  // tokens that replace random ones, one canvas after another
   std::vector<CanvasCase> cases;
 };
 

@@ -1,4 +1,4 @@
-// Tiny targets with trained drafters, and what the drafters' own code computed.
+// Tiny targets with trained drafters, and results of the drafters' own code.
 #pragma once
 
 #include "tests/reference/expected_rows.h"
@@ -12,12 +12,12 @@
 
 namespace tp::reference {
 
-// The drafts after a context, which consists of the first tokens of the prompt and the greedy ids, and of
+// The drafts after a context. It consists of the first tokens of the prompt and the greedy ids, and of
 // `next`, the target's choice after them.
 struct ExpectedDraft {
   std::size_t context = 0;
   TokenId next = 0;
-  std::vector<TokenId> ids;        // of the target's vocabulary
+  std::vector<TokenId> ids;        // ids in the target's vocabulary
   ExpectedRows rows;               // [ids, rows of the drafter's LM head]
   std::vector<double> confidence;  // DSpark: [ids], before the sigmoid
 };
@@ -36,13 +36,13 @@ struct DrafterFixture {
   std::vector<TokenId> greedy;  // the target's own continuation
   std::size_t vocab = 0;
   std::size_t draft_vocab = 0;
-  std::vector<std::size_t> places;              // of the streams that the drafter reads
-  std::map<std::size_t, ExpectedRows> streams;  // by place, of the prompt and the greedy ids
+  std::vector<std::size_t> places;              // places of the streams that the drafter reads
+  std::map<std::size_t, ExpectedRows> streams;  // streams of the prompt and the greedy ids, by place
   ExpectedRows prefill;                         // EAGLE: logits at each position of the prompt
   std::vector<ExpectedDraft> drafts;            // chains or blocks
-  std::vector<DraftRound> rounds;               // of a greedy run
+  std::vector<DraftRound> rounds;               // rounds of a greedy run
 
-  // The first `size` tokens of the prompt and the greedy ids.
+  // Returns the first `size` tokens of the prompt and the greedy ids.
   std::vector<TokenId> text(std::size_t size) const;
 };
 

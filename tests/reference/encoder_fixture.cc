@@ -40,7 +40,7 @@ std::vector<EncoderInput> read_rows(const std::filesystem::path& path) {
   return rows;
 }
 
-// The expected results of a model with adapters: without an adapter, or with the adapter for `task`.
+// Returns the expected results of a model with adapters: without an adapter, or with the adapter for `task`.
 nlohmann::json of_task(nlohmann::json all, const std::string& task) {
   if (!all.contains("tasks")) return all;
   for (nlohmann::json& one : all.at("tasks")) {

@@ -1,4 +1,4 @@
-// Tiny encoders with what the family's original modelling code computed (tests/data/seeded/encoders).
+// Tiny encoders, and results of the family's original modelling code (tests/data/seeded/encoders).
 #pragma once
 
 #include "tests/reference/expected_rows.h"
@@ -12,7 +12,7 @@
 
 namespace tp::reference {
 
-// A sequence, as input.json has it or a row of batch.json without its padding.
+// A sequence from input.json, or a row of batch.json without its padding.
 struct EncoderInput {
   std::vector<TokenId> ids;
   std::vector<std::uint8_t> types;      // empty: all 0
@@ -27,8 +27,8 @@ struct EncoderFixture {
   std::optional<ExpectedRows> logits;           // [tokens, vocab_size]
   std::optional<std::vector<float>> labels;     // [labels], of classifiers
   std::optional<std::vector<float>> pooler;     // [hidden_size]
-  std::optional<std::vector<float>> embedding;  // of the pipeline of modules.json
-  // Sequences that were computed together, padded. Nothing is known of the padding.
+  std::optional<std::vector<float>> embedding;  // output of the pipeline in modules.json
+  // Sequences that were computed together with padding. Results for the padding are unknown.
   std::vector<EncoderInput> batch;
   std::vector<ExpectedRows> batch_hidden;           // empty: there is none
   std::vector<std::vector<float>> batch_embedding;  // empty: there is none

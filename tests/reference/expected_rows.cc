@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Bit j is the sign of a column in sum j. Made once.
+// Returns signs: bit j is the sign of a column in sum j. Computed once.
 const std::vector<std::uint64_t>& sign_bits(std::size_t columns) {
   static std::vector<std::uint64_t> bits;
   while (bits.size() < columns) bits.push_back(splitmix64(0xABCD + bits.size()));
@@ -53,7 +53,7 @@ ExpectedRow read_row(const nlohmann::json& entry) {
   return row;
 }
 
-// Keeps what is not a number: std::max would drop it.
+// Keeps NaN, which std::max would drop.
 void enlarge(double& largest, double difference) {
   largest = std::isnan(difference) ? kInfinity : std::max(largest, std::abs(difference));
 }

@@ -9,7 +9,7 @@
 namespace tp::reference {
 namespace {
 
-// All indices, the largest value first; equal ones in their order.
+// Returns all indices, the largest value first. Equal values keep their order.
 std::vector<std::size_t> sorted(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -14,7 +14,7 @@ struct ExpertChoice {
   double weight = 0.0;
 };
 
-// The experts of one token, best first. bias: as logits, or empty.
+// Returns the experts of one token, best first. bias: as logits, or empty.
 std::vector<ExpertChoice> choose_experts(const RouterSpec& spec, const std::vector<double>& logits,
                                          const std::vector<double>& bias);
 
@@ -23,7 +23,7 @@ struct ExpertWeights {
   Matrix gate;
   Matrix up;
   Matrix down;
-  // Of the same, or empty.
+  // Biases of the three matrices, or empty.
   std::vector<double> gate_bias{};
   std::vector<double> up_bias{};
   std::vector<double> down_bias{};

@@ -46,7 +46,7 @@ Matrix Falcon::attention(const Matrix& x, const std::string& prefix) {
   const std::vector<double> slopes = alibi_slopes(config_.num_attention_heads);
   Matrix out(x.rows, config_.num_attention_heads * dim);
   for (std::size_t head = 0; head < config_.num_attention_heads; ++head) {
-    const std::size_t first = head / group * (group + 2) * dim;  // of the KV head's part
+    const std::size_t first = head / group * (group + 2) * dim;  // first column of the KV head's part
     const std::size_t query = first + head % group * dim;
     const std::size_t key = first + group * dim;
     for (std::size_t t = 0; t < x.rows; ++t) {

@@ -1,6 +1,5 @@
-// A Falcon decoder as simple as it can be, in all its variants: those of old and new architecture, parallel
-// or not, with rotary positions or ALiBi. Written down from transformers' modeling_falcon; it shares the
-// config with model/ and nothing else.
+// A Falcon decoder as simple as possible, in all its variants: old and new architecture, parallel or not,
+// with rotary positions or ALiBi. Follows transformers' modeling_falcon. Shares only the config with model/.
 #pragma once
 
 #include "model/config/checkpoint_config.h"
@@ -19,7 +18,7 @@ class Falcon {
   Falcon(CheckpointConfig config, const WeightSource& weights)
       : config_(std::move(config)), weights_(weights) {}
 
-  // Of every position: [tokens, vocab_size].
+  // Returns the logits of every position: [tokens, vocab_size].
   Matrix logits(std::span<const TokenId> tokens);
 
  private:
@@ -31,7 +30,7 @@ class Falcon {
   StoredWeights weights_;
 };
 
-// The slopes of build_alibi_tensor.
+// Returns the slopes of build_alibi_tensor.
 std::vector<double> alibi_slopes(std::size_t heads);
 
 }  // namespace tp::reference

@@ -22,7 +22,7 @@ double read_noise(const std::filesystem::path& meta) {
   return noise.is_number() ? noise.get<double>() : 0.0;
 }
 
-// A file that is read when it is needed first.
+// A file that is read at its first use.
 class LazyFile {
  public:
   explicit LazyFile(std::filesystem::path path) : path_(std::move(path)) {}
@@ -68,7 +68,7 @@ StoredFixture load_stored(const std::filesystem::path& folder) {
   return fixture;
 }
 
-// Its family's, or the class in config.json if no family reads it.
+// Returns the family's architecture, or the class in config.json if no family reads it.
 std::string architecture_in(const std::filesystem::path& folder, const nlohmann::json& config) {
   try {
     return family_of(load_config(folder).architecture).architecture;
@@ -82,7 +82,7 @@ struct Listed {
   bool is_quantized = false;
 };
 
-// The fixtures of a kind by their names; read once.
+// Returns the fixtures of a kind by name. Reads them once.
 const std::map<std::string, Listed>& listed(std::string_view name) {
   static std::map<std::string, std::map<std::string, Listed>> kinds;
   const std::string kind(name);

@@ -1,9 +1,9 @@
 // Tiny checkpoints with logits that the family's original modelling code computed.
 //
-// tests/data/seeded has no weights: the build makes them by a formula (seeded_weights.h) and puts complete
-// checkpoint folders into the build folder, where all tests read them. Of the logits it has the largest ones
-// and sums over all (expected_rows.h). tests/data/logits has a few fixtures with files of weights and with
-// all logits, for tests that need more.
+// tests/data/seeded has no weights. The build computes them by a formula (seeded_weights.h) and writes
+// complete checkpoint folders into the build folder, where all tests read them. It has the largest logits and
+// sums over all logits (expected_rows.h). tests/data/logits has a few fixtures with weight files and all
+// logits, for tests that need more.
 #pragma once
 
 #include "tests/reference/expected_rows.h"
@@ -21,24 +21,24 @@ struct Fixture {
   std::string name;
   std::filesystem::path folder;  // config.json and *.safetensors
   std::vector<TokenId> prompt;
-  std::vector<TokenId> greedy;  // the argmax continuation, which an end-of-sequence token does not stop
+  std::vector<TokenId> greedy;  // the greedy continuation, which an end-of-sequence token does not stop
   ExpectedRows rows;            // logits of the prompt
   ExpectedRows greedy_rows;     // logits that chose the greedy tokens, at the positions before them
-  double noise = 0.0;           // of float32 in them, against float64; 0 where it was not measured
+  double noise = 0.0;  // float32 error of the logits, compared with float64; 0 if it was not measured
 };
 
-// One with all logits.
+// A fixture with all logits.
 struct StoredFixture : Fixture {
   NpyArray logits;  // [prompt, vocab_size]
 };
 
-// The seeded fixtures of these families. Their weights are floats. Left out are those with too few heads for
-// tests on four ranks.
+// Returns the seeded fixtures of these families, with float weights. Leaves out fixtures with too few heads
+// for tests on four ranks.
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures);
-// The same with weights that are quantized.
+// Returns the fixtures with quantized weights.
 std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& architectures);
 Fixture fixture(const std::string& name);
-// The names of the fixtures with few heads.
+// Returns the names of the fixtures with few heads.
 std::vector<std::string> names_with_few_heads();
 // A fixture with an adapter, in its folder `adapter`. `base`: the folder of the model.
 struct AdapterFixture : Fixture {
@@ -46,19 +46,19 @@ struct AdapterFixture : Fixture {
 };
 AdapterFixture adapter_fixture(const std::string& name);
 std::vector<std::string> adapter_fixtures();
-// A GGUF adapter of tests/data with the same numbers as the fixture of this name.
+// Returns a GGUF adapter of tests/data with the same numbers as the fixture of this name.
 std::filesystem::path gguf_adapter(const std::string& name);
 
-// The architecture of every seeded fixture, by the kind (logits, encoders, seq2seq, diffusion) and the name.
+// Returns the architecture of every seeded fixture, by kind (logits, encoders, seq2seq, diffusion) and name.
 std::map<std::string, std::string> fixture_architectures(const std::string& kind);
 
-// The folder of a seeded fixture, with its weights.
+// Returns the folder of a seeded fixture, with its weights.
 std::filesystem::path seeded_folder(const std::string& kind, const std::string& name = {});
 
-// One of tests/data/logits.
+// Returns a fixture of tests/data/logits.
 StoredFixture stored_fixture(const std::string& name);
 
-// GGUF models of tests/data, which other programs wrote.
+// Returns the GGUF models of tests/data, which other programs wrote.
 std::vector<StoredFixture> gguf_fixtures();
 
 }  // namespace tp::reference

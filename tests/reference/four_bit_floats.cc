@@ -27,7 +27,7 @@ std::uint8_t nearest(float value, std::size_t count, const Level& level) {
   return static_cast<std::uint8_t>(best);
 }
 
-// Two elements a byte.
+// Packs two elements into each byte.
 std::string packed(const std::vector<std::uint8_t>& places, bool first_is_high) {
   std::vector<std::uint8_t> bytes;
   for (std::size_t i = 0; i < places.size(); i += 2) {
@@ -108,7 +108,7 @@ float FourBitFloats::level(std::size_t place) const {
   return is_nf4() ? kNf4Levels[place] : place < 8 ? kE2m1[place] : -kE2m1[place - 8];
 }
 
-// Without rounding for NVFP4's elements.
+// Returns the scale. For NVFP4's elements, it is not rounded.
 float FourBitFloats::scale(std::size_t group) const {
   if (format_ == FourBitFormat::modelopt) return value_of_f8(bytes_[group]) * of_matrix_;
   if (format_ == FourBitFormat::packed) return value_of_f8(bytes_[group]) / of_matrix_;

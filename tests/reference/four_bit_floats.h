@@ -1,5 +1,5 @@
-// Weights of 4 bits whose elements are places in a table: NVFP4 as ModelOpt and compressed-tensors store it,
-// and bitsandbytes' nf4; their values by definition.
+// 4-bit weights whose elements are places in a table: NVFP4 of ModelOpt and compressed-tensors, and
+// bitsandbytes' nf4. Values by definition.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -15,7 +15,7 @@ enum class FourBitFormat : std::uint8_t {
   modelopt,   // NVFP4
   packed,     // NVFP4 of compressed-tensors
   nf4,        // a float32 scale for 64 elements
-  nf4_double  // scales are quantized, too
+  nf4_double  // the scales are quantized, too
 };
 
 // bitsandbytes' get_4bit_type("nf4").
@@ -39,7 +39,7 @@ inline constexpr float kNf4Levels[] = {
 };
 
 std::string name_of(FourBitFormat format);
-// The quantization_config of such weights.
+// Returns the quantization_config of such weights.
 nlohmann::json quantization_config(FourBitFormat format);
 
 class FourBitFloats {
@@ -67,11 +67,11 @@ class FourBitFloats {
   std::size_t in_;
   FourBitFormat format_;
   std::vector<std::uint8_t> places_;  // [out, in]
-  std::vector<float> scales_;         // nf4: a group's
-  std::vector<std::uint8_t> bytes_;   // nvfp4: a group's scale as FP8; nf4_double: as a place in the map
-  float of_matrix_ = 1.0F;            // nvfp4: the scale of all, or its reciprocal if it is stored
+  std::vector<float> scales_;         // nf4: scales of groups
+  std::vector<std::uint8_t> bytes_;   // nvfp4: a group's scale as FP8; nf4_double: its place in the map
+  float of_matrix_ = 1.0F;            // nvfp4: the matrix's scale, or its stored reciprocal
   std::vector<float> map_;            // nf4_double
-  std::vector<float> maxima_;         // nf4_double: of 256 groups
+  std::vector<float> maxima_;         // nf4_double: maximum of 256 groups
   float offset_ = 0.0F;               // nf4_double
 };
 

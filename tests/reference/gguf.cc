@@ -21,7 +21,7 @@ float half(const std::uint8_t* from) {
 
 int bit(const std::uint8_t* from, std::size_t index) { return from[index / 8] >> (index % 8) & 1; }
 
-// Element i of 32: the first 16 in the low halves of 16 bytes, the others in the high halves.
+// Returns element i of 32: the first 16 are in the low halves of 16 bytes, the others in the high halves.
 int nibble(const std::uint8_t* from, std::size_t i) { return i < 16 ? from[i] % 16 : from[i - 16] / 16; }
 
 float f(int value) { return static_cast<float>(value); }
@@ -42,7 +42,7 @@ float q3_k(const std::uint8_t* block, std::size_t i) {
   return half(block + 108) * f(low + 16 * high - 32) * f(low_bits + 4 * high_bit - 4);
 }
 
-// With the element itself, which Q4_K and Q5_K have in common but for its fifth bit.
+// `element` is given, because Q4_K and Q5_K differ only in its fifth bit.
 float q4_or_5_k(const std::uint8_t* block, std::size_t i, int q) {
   const std::size_t group = i / 32;
   const std::uint8_t* packed = block + 4;
@@ -72,7 +72,7 @@ float q6_k(const std::uint8_t* block, std::size_t i) {
   return half(block + 208) * f(scale < 128 ? scale : scale - 256) * f(low + 16 * high - 32);
 }
 
-// What 4 bits stand for in IQ4_NL and IQ4_XS.
+// Returns the value of a 4-bit code in IQ4_NL and IQ4_XS.
 float iq4(int place) {
   constexpr int kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   return f(kValues[place]);
@@ -85,9 +85,9 @@ float iq4_xs(const std::uint8_t* block, std::size_t i) {
   return half(block) * f(low + 16 * high - 32) * iq4(nibble(block + 8 + group * 16, i % 32));
 }
 
-// E2M1: a sign, an exponent of two bits with bias 1 and a mantissa of one, times 2^(the block's byte - 127).
-// Source: Open Compute Project, Microscaling Formats. Byte 255 is no number there, and 2^128 would be none of
-// float32: ggml takes half of it. It has no negative zero either.
+// E2M1: a sign, an exponent of two bits with bias 1 and a mantissa of one bit, times 2^(the block's byte -
+// 127). Source: Open Compute Project, Microscaling Formats. Byte 255 is NaN there, and 2^128 exceeds float32,
+// so ggml uses half of it. ggml has no negative zero either.
 float mxfp4(const std::uint8_t* block, std::size_t i) {
   const int bits = nibble(block + 1, i);
   const int exponent = bits / 2 % 4;
@@ -101,7 +101,8 @@ std::uint32_t word(const std::uint8_t* from) {
          (std::uint32_t{from[3]} << 24);
 }
 
-// The sign of element i of eight: a bit each of seven, of which an even number is negative with the eighth.
+// Returns the sign of element i of eight. Seven signs are stored as bits. The eighth makes the number of
+// negative signs even.
 float sign_or_parity(std::uint32_t bits, std::size_t i) {
   int ones = 0;
   for (int k = 0; k < 7; ++k) ones += static_cast<int>(bits >> k & 1);
@@ -111,7 +112,7 @@ float sign_or_parity(std::uint32_t bits, std::size_t i) {
 
 float sign_of(std::uint8_t bits, std::size_t i) { return bit(&bits, i) == 1 ? -1.0F : 1.0F; }
 
-// Levels of a grid's row, at two or three bits each.
+// Returns the levels of a grid's row, with two or three bits each.
 float iq2_level(unsigned entry, std::size_t i) {
   constexpr int kLevels[] = {8, 25, 43};
   return f(kLevels[entry >> (2 * i) & 3]);
@@ -157,7 +158,7 @@ float iq3_s(const std::uint8_t* block, std::size_t i) {
   return scale * level * sign_of(block[74 + i / 8], i % 8);
 }
 
-// A row of IQ1's grid has -1, 0 and 1; an eighth is added or subtracted.
+// A row of IQ1's grid contains -1, 0 and 1. An eighth is added or subtracted.
 float iq1(unsigned index, std::size_t i, int scale, bool is_less, float d) {
   const int level = static_cast<int>(kernels::kIq1Entries[index] >> (2 * i) & 3) - 1;
   return d * f(2 * scale + 1) * (f(level) + (is_less ? -0.125F : 0.125F));
@@ -179,8 +180,7 @@ float iq1_m(const std::uint8_t* block, std::size_t i) {
              high >= 8, half(d));
 }
 
-// A byte is a fraction of 256 with digits of base 3, of which element i has the digit `digit`, counted from
-// 0.
+// Returns the digit `digit`, counted from 0, of a byte. The byte is a fraction of 256 with digits of base 3.
 int ternary_digit(int byte, std::size_t digit) {
   for (std::size_t i = 0; i < digit; ++i) byte = byte * 3 % 256;
   return byte * 3 / 256;
@@ -202,8 +202,8 @@ float tq2_0(const std::uint8_t* block, std::size_t i) {
   return half(block + 64) * f((block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - 1);
 }
 
-// E2M1 in groups of 16, times an FP8 number: four bits of exponent with bias 7, three of mantissa; the sign
-// is ignored, and 127 is zero.
+// E2M1 in groups of 16, times an FP8 number: four exponent bits with bias 7, and three mantissa bits. The
+// sign is ignored, and 127 is zero.
 float nvfp4(const std::uint8_t* block, std::size_t i) {
   constexpr double kLevels[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   const std::uint8_t byte = block[4 + i / 16 * 8 + i % 8];

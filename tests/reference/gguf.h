@@ -7,7 +7,7 @@
 
 namespace tp::reference {
 
-// Element `i` of a block of the type "F32", "Q4_0", ..., "Q6_K", whose bytes are `block`.
+// Returns element `i` of a block of the type "F32", "Q4_0", ..., "Q6_K". `block` points to the block's bytes.
 float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t i);
 
 }  // namespace tp::reference

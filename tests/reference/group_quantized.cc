@@ -11,8 +11,8 @@ namespace {
 using test::bytes_of;
 using test::TestTensor;
 
-// AWQ's pack_intweight: the n-th number of a word is output kAwqOrder[n] of eight, or kAwqOrderOf8Bits[n] of
-// four.
+// AWQ's pack_intweight: the n-th number of a word belongs to output kAwqOrder[n] of eight, or
+// kAwqOrderOf8Bits[n] of four.
 constexpr std::size_t kAwqOrder[8] = {0, 2, 4, 6, 1, 3, 5, 7};
 constexpr std::size_t kAwqOrderOf8Bits[4] = {0, 2, 1, 3};
 

@@ -1,5 +1,5 @@
-// Weights of 4 or 8 bits in groups as AWQ, GPTQ and compressed-tensors store them, and FP8 with the scales of
-// blocks; their values by definition.
+// Weights of 4 or 8 bits in groups like in AWQ, GPTQ and compressed-tensors, and FP8 with block scales.
+// Values by definition.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -11,7 +11,7 @@
 
 namespace tp::reference {
 
-// The value of an F8_E4M3 number, and the number of the least distance.
+// Return the value of an F8_E4M3 number, and the nearest F8_E4M3 number.
 float value_of_f8(unsigned bits);
 std::uint8_t nearest_f8(float value);
 
@@ -21,20 +21,20 @@ enum class GroupFormat : std::uint8_t {
   gptq_v2,
   packed,             // compressed-tensors, symmetric
   packed_zeros,       // with zero points in words
-  packed_int8_zeros,  // as an earlier version stored them
+  packed_int8_zeros,  // the format of an earlier version
   int8                // compressed-tensors of 8 bits, a byte each
 };
 
 std::string name_of(GroupFormat format);
-// The quantization_config of such weights.
+// Returns the quantization_config of such weights.
 nlohmann::json quantization_config(GroupFormat format, std::size_t group, unsigned bits = 4);
 
 class GroupQuantized {
  public:
-  // Rounds a matrix [out, in] to 16 or 256 levels a group.
+  // Rounds a matrix [out, in] to 16 or 256 levels per group.
   GroupQuantized(const std::vector<float>& values, std::size_t out, std::size_t in, std::size_t group,
                  bool symmetric, bool bf16_scales, unsigned bits = 4);
-  // Column k is of group order[k].
+  // Column k belongs to group order[k].
   GroupQuantized(const std::vector<float>& values, std::size_t out, std::size_t in,
                  std::vector<std::size_t> order, bool symmetric, bool bf16_scales, unsigned bits);
 
@@ -42,13 +42,13 @@ class GroupQuantized {
   float value(std::size_t row, std::size_t column) const;
   std::vector<float> values() const;  // [out, in]
 
-  // The tensors of a layer, without ".weight".
+  // Returns the tensors of a layer, without ".weight".
   std::vector<test::TestTensor> tensors(const std::string& layer, GroupFormat format) const;
 
  private:
   std::size_t groups() const { return columns_of_.size(); }
   std::size_t per_word() const { return 32 / bits_; }
-  // A word of number(n) for the outputs or inputs n of it, in AWQ's order or one after the other.
+  // Packs number(n) of the outputs or inputs n into words, in AWQ's order or consecutively.
   template <class Number>
   std::uint32_t word_of(bool is_awq, const Number& number) const;
   test::TestTensor awq_words(const std::string& name) const;
@@ -69,8 +69,8 @@ class GroupQuantized {
   std::vector<std::uint16_t> scales_;      // [out, groups]
 };
 
-// F8_E4M3 of the least distance, with a scale for every block of so many rows and columns: block x block, a
-// row, or all.
+// The nearest F8_E4M3 numbers, with a scale for every block of this many rows and columns: block x block, a
+// row, or the whole matrix.
 class F8Quantized {
  public:
   F8Quantized(const std::vector<float>& values, std::size_t out, std::size_t in, std::size_t block_rows,
@@ -80,7 +80,7 @@ class F8Quantized {
   float value(std::size_t row, std::size_t column) const;
   std::vector<float> values() const;  // [out, in]
 
-  // "NAME.weight" and its scales under a name that ends so, of that shape.
+  // Returns "NAME.weight" and its scales, with this name suffix and shape.
   std::vector<test::TestTensor> tensors(const std::string& layer, const std::string& scales,
                                         std::vector<std::size_t> shape) const;
 

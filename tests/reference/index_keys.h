@@ -1,4 +1,4 @@
-// An indexer's scores and choice, as their formulas say.
+// An indexer's scores and choice by their formulas.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace tp::reference {
 
-// The sum over heads of weight * max(0, query . key). query: [heads * dim], weight: [heads], key: [dim].
+// Returns the sum over heads of weight * max(0, query . key). query: [heads * dim], weight: [heads], key:
+// [dim].
 inline double index_score(std::span<const float> query, std::span<const float> weight,
                           std::span<const float> key) {
   double score = 0.0;
@@ -23,7 +24,7 @@ inline double index_score(std::span<const float> query, std::span<const float> w
   return score;
 }
 
-// The positions of the `count` highest scores, ascending; of equal scores, the earlier ones.
+// Returns the positions of the `count` highest scores, ascending. Among equal scores, earlier positions win.
 template <class Score>
 std::vector<std::int32_t> highest(std::span<const Score> scores, std::size_t count) {
   std::vector<std::int32_t> order(scores.size());

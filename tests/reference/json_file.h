@@ -13,7 +13,8 @@
 
 namespace tp::reference {
 
-// Python writes the bare word Infinity into some published config.json; it becomes null.
+// Reads a JSON file. Python writes the bare word Infinity into some published config.json files. It becomes
+// null.
 inline nlohmann::json read_json(const std::filesystem::path& path) {
   std::ifstream stream(path);
   std::string text{std::istreambuf_iterator<char>(stream), {}};

@@ -87,7 +87,7 @@ Matrix xielu(const kernels::Xielu& function, const Matrix& x) {
   return y;
 }
 
-// What is multiplied of what is gated.
+// Returns the factor that multiplies the activated gate.
 double gated(kernels::Activation activation, double up) {
   return activation == kernels::Activation::clamped_swiglu ? std::clamp(up, -7.0, 7.0) + 1.0 : up;
 }

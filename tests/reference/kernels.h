@@ -34,11 +34,11 @@ Matrix softcap(double cap, const Matrix& x);
 void add(const Matrix& x, Matrix& y);
 void add_bias(std::span<const double> bias, Matrix& y);
 
-// Turns the pairs (i, i + rotary_dim / 2) of every head; angles: [tokens, rotary_dim / 2], `magnitude`
+// Rotates the pairs (i, i + rotary_dim / 2) of every head. angles: [tokens, rotary_dim / 2]. `magnitude`
 // multiplies cosines and sines.
 Matrix rotate(const Matrix& x, std::size_t head_dim, const Matrix& angles, double magnitude);
 
-// How the scores of a sequence become weights.
+// How a sequence's scores become weights.
 struct Pattern {
   bool causal = true;
   std::optional<std::size_t> window;
@@ -47,9 +47,9 @@ struct Pattern {
   std::span<const float> alibi_slopes = {};  // [heads] or empty
   std::span<const float> sinks = {};         // [heads] or empty
   std::optional<std::size_t> chunk = {};
-  std::size_t chunks_before = 0;  // that are seen, too
+  std::size_t chunks_before = 0;  // earlier chunks that a token also sees
 
-  // Whether the token at `position` sees the one at `other`.
+  // Whether the token at `position` sees the token at `other`.
   bool sees(std::size_t position, std::size_t other) const {
     if (causal && other > position) return false;
     if (chunk && other / *chunk > position / *chunk) return false;
@@ -59,8 +59,8 @@ struct Pattern {
   }
 };
 
-// Whole rows of scores, then softmax. query: [tokens, heads * key_dim], the last `tokens` positions of the
-// sequence; key: [length, kv_heads * key_dim], value: [length, kv_heads * value_dim].
+// Computes whole rows of scores, then softmax. query: [tokens, heads * key_dim], the last `tokens` positions
+// of the sequence; key: [length, kv_heads * key_dim], value: [length, kv_heads * value_dim].
 Matrix attention(const Matrix& query, const Matrix& key, const Matrix& value,
                  std::span<const std::size_t> kv_of_head, std::size_t key_dim, const Pattern& pattern,
                  double scale);

@@ -1,5 +1,5 @@
-// A Llama decoder as simple as it can be: double precision, no cache, no shards, whole matrices. It shares
-// the config with model/ and nothing else.
+// A Llama decoder as simple as possible: double precision, no cache, no shards, whole matrices. Shares only
+// the config with model/.
 #pragma once
 
 #include "model/config/checkpoint_config.h"
@@ -15,7 +15,7 @@
 
 namespace tp::reference {
 
-// What a layer's attention does otherwise than the config says.
+// A layer's differences from the config's attention.
 struct LayerAttention {
   double rope_theta = 0.0;  // 0: no positions
   Pattern pattern;
@@ -29,10 +29,10 @@ class Llama {
     layers_.resize(config_.num_hidden_layers, {config_.rope_theta, {}});
   }
 
-  // Of every position: [tokens, vocab_size].
+  // Returns the logits of every position: [tokens, vocab_size].
   Matrix logits(std::span<const TokenId> tokens);
 
-  // The argmax continuation, end-of-sequence tokens included.
+  // Returns the greedy continuation, including end-of-sequence tokens.
   std::vector<TokenId> greedy(std::vector<TokenId> tokens, std::size_t count);
 
  private:

@@ -1,4 +1,4 @@
-// Mamba-2's recurrence, as its formulas say, for one head at a time.
+// Mamba-2's recurrence by its formulas, for one head at a time.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@ namespace tp::reference {
 
 inline double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::fmax(x, 0.0); }
 
-// One head. A token: H = exp(a dt) H + dt x B^T; its result is H C.
+// One head. For each token: H = exp(a dt) H + dt x B^T; the result is H C.
 class MambaHead {
  public:
   MambaHead(std::size_t head_dim, std::size_t state_size)

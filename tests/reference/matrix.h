@@ -12,7 +12,7 @@ struct Matrix {
   Matrix() = default;
   Matrix(std::size_t row_count, std::size_t column_count)
       : rows(row_count), columns(column_count), values(row_count * column_count) {}
-  // Of float32 elements, widened.
+  // Widens float32 elements to double.
   explicit Matrix(TensorView<const float> view) : Matrix(view.rows(), view.columns()) {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t c = 0; c < columns; ++c) (*this)(r, c) = view(r, c);

@@ -94,7 +94,7 @@ class Mamba:
     def __init__(self, config, weights, prefix):
         self.config = config
         self.weight = lambda name: weights[prefix + name]
-        self.inputs = []  # of the convolution
+        self.inputs = []  # inputs of the convolution
         size = config["mamba_head_dim"], config["ssm_state_size"]
         self.states = [[[0.0] * size[1] for _ in range(size[0])] for _ in range(config["mamba_num_heads"])]
 

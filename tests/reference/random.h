@@ -1,4 +1,4 @@
-// Seeded data, the same on every rank and every machine.
+// Seeded data, equal on every rank and machine.
 #pragma once
 
 #include "tp/tensor.h"
@@ -10,7 +10,7 @@
 
 namespace tp::reference {
 
-// std::mt19937_64 is specified to the bit, the standard's distributions are not: so these are our own.
+// std::mt19937_64 is specified to the bit, but the standard's distributions are not, so these are our own.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -30,7 +30,8 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// A [rows, columns] tensor of random numbers; rows are `padding` elements further apart than they are wide.
+// A [rows, columns] tensor of random numbers. The distance between rows exceeds their width by `padding`
+// elements.
 class RandomTensor {
  public:
   RandomTensor(Random& random, std::size_t rows, std::size_t columns, std::size_t padding = 0)
@@ -40,7 +41,7 @@ class RandomTensor {
   RandomTensor& operator=(const RandomTensor&) = delete;
 
   TensorView<float> view() const { return view_; }
-  // Everything, padding included: to see that a kernel does not write there.
+  // Returns all elements including padding, to check that a kernel doesn't write there.
   const std::vector<float>& memory() const { return memory_; }
 
  private:

@@ -1,4 +1,4 @@
-// Rotary frequencies as Hugging Face computes them, written down from transformers' modeling_rope_utils.
+// Rotary frequencies after transformers' modeling_rope_utils.
 #pragma once
 
 #include "model/config/checkpoint_config.h"
@@ -10,7 +10,7 @@ namespace tp::reference {
 
 struct Frequencies {
   std::vector<double> per_position;  // [head_dim / 2] the angle that one position adds
-  double magnitude = 1.0;            // of cosines and sines
+  double magnitude = 1.0;            // magnitude of cosines and sines
 };
 
 Frequencies rope_frequencies(double theta, const RopeScaling& scaling, std::size_t head_dim);

@@ -19,7 +19,7 @@ std::size_t elements_of(const std::vector<std::size_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
 }
 
-// The bytes of `value(i)` for i = 0, 1, 2...
+// Returns the bytes of `value(i)` for i = 0, 1, 2...
 template <class Value>
 std::string elements(std::size_t count, const Value& value) {
   using Element = decltype(value(std::uint64_t{0}));
@@ -31,7 +31,7 @@ std::string elements(std::size_t count, const Value& value) {
   return bytes;
 }
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 std::uint16_t bf16_bits(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
@@ -51,7 +51,7 @@ std::string numbers(const nlohmann::json& entry, const ElementHash& hash, std::s
   throw Error(fmt::format("no formula for the type {}", entry.at("dtype").dump()));
 }
 
-// Consecutive numbers along the last dimension, from a random one on.
+// Returns consecutive numbers along the last dimension, beginning at a random one.
 std::string consecutive(const nlohmann::json& entry, const ElementHash& hash, std::size_t count) {
   const auto modulus = entry.at("modulus").get<std::uint64_t>();
   const auto columns = entry.at("shape").back().get<std::uint64_t>();
@@ -94,7 +94,7 @@ std::vector<SeededTensor> seeded_tensors(const std::filesystem::path& descriptio
   return tensors;
 }
 
-// Apart from the rows, which take longer to read.
+// A separate file, because the rows take longer to read.
 void write_greedy_ids(const std::filesystem::path& folder) {
   std::ifstream stream(folder / "expected.json");
   const nlohmann::json expected = nlohmann::json::parse(stream);
@@ -122,7 +122,7 @@ SeededTensor seeded_tensor(const nlohmann::json& entry, const std::string& salt)
                       .dtype = entry.at("dtype").get<std::string>(),
                       .shape = entry.at("shape").get<std::vector<std::size_t>>(),
                       .bytes = {}};
-  // A copy of another checkpoint's tensor has that tensor's text.
+  // A copy of another checkpoint's tensor uses that tensor's text.
   const ElementHash hash = entry.contains("text") ? ElementHash(entry.at("text").get<std::string>(), "")
                                                   : ElementHash(tensor.name, salt);
   tensor.bytes = bytes_of(entry, hash, elements_of(tensor.shape));

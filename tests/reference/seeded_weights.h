@@ -1,7 +1,7 @@
-// Weights that follow from a formula: a fixture lists its tensors, and this makes their elements.
+// Weights by a formula: a fixture lists its tensors, and this code computes their elements.
 //
-// An element is a hash of its tensor's name and of its number in row-major order, moved to the range
-// base - amplitude to base + amplitude. So fixtures need no files of weights, and any program can make them.
+// An element is a hash of its tensor's name and of its number in row-major order, mapped to the range base -
+// amplitude to base + amplitude. So fixtures need no weight files, and any program can compute the weights.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ SeededTensor seeded_tensor(const nlohmann::json& entry, const std::string& salt)
 // Writes the model.safetensors that a weights.json describes. Throws Error if the file cannot be written.
 void write_seeded_weights(const std::filesystem::path& description, const std::filesystem::path& output);
 
-// Writes `folder` with all of its fixtures to `output`: weights in place of every weights.json, copies of
-// the other files, and the greedy ids of an expected.json as a greedy.json.
+// Writes `folder` with all of its fixtures to `output`: weights instead of every weights.json, copies of the
+// other files, and the greedy ids of an expected.json as a greedy.json.
 void write_seeded_fixtures(const std::filesystem::path& folder, const std::filesystem::path& output);
 
 }  // namespace tp::reference

@@ -1,4 +1,4 @@
-// Tiny encoder-decoders with what the family's original modelling code computed (tests/data/seeded/seq2seq).
+// Tiny encoder-decoders, and results of the family's original modelling code (tests/data/seeded/seq2seq).
 #pragma once
 
 #include "tests/reference/expected_rows.h"
@@ -21,8 +21,8 @@ struct Seq2SeqFixture {
   Seq2SeqInput input;
   ExpectedRows encoder;         // [ids, hidden_size]
   ExpectedRows logits;          // [decoder_ids, vocab_size]
-  TokenId greedy_start = 0;     // the token that the decoder begins with
-  std::vector<TokenId> greedy;  // continues greedy_start; nothing forced or banned
+  TokenId greedy_start = 0;     // the decoder's first token
+  std::vector<TokenId> greedy;  // continues greedy_start, without forced or banned tokens
   ExpectedRows greedy_rows;     // [greedy, vocab_size]
   // Sequences that were computed together, with padded inputs.
   std::vector<Seq2SeqInput> batch;

@@ -16,10 +16,10 @@ class StoredWeights {
   // `source` must outlive it.
   explicit StoredWeights(const WeightSource& source) : source_(source) {}
 
-  // Read once each. The name is that of the tensor.
+  // Each matrix is read once. `name` is the tensor's.
   const Matrix& matrix(const std::string& name, std::size_t rows, std::size_t columns);
   std::vector<double> vector(const std::string& name, std::size_t size);
-  // x . weight^T, and the bias if there is one. The name is that of the layer.
+  // x . weight^T, plus the bias, if any. `layer` is the layer's name.
   Matrix linear(const Matrix& x, const std::string& layer, std::size_t out_features, bool bias);
 
  private:

@@ -37,14 +37,14 @@ TokenId most_likely(const std::vector<Candidate>& tokens) {
   return std::min_element(tokens.begin(), tokens.end(), more_likely)->id;
 }
 
-// Finite even for the smallest temperatures: the best token's distance of 0 must stay 0 when multiplied by
-// it.
+// Returns a finite inverse even for the smallest temperatures, because the best token's distance of 0 must
+// stay 0.
 float inverse(float temperature) { return std::min(1.0F / temperature, kGreatest); }
 
-// Gumbel-max: the greatest of log-weight plus noise is a draw. No sum is taken, so rounding and order do not
+// Gumbel-max: the largest log-weight plus noise is a draw. No sum is needed, so rounding and order don't
 // matter.
 TokenId draw(const std::vector<Candidate>& tokens, float inverse_temperature, const DrawKey& key) {
-  constexpr double kRounding = 1e-9;  // more than that of the bound and of the score
+  constexpr double kRounding = 1e-9;  // more than the rounding errors of the bound and the score
   const RandomDraw noise(key);
   const float max = max_of(tokens);
   TokenId chosen = std::numeric_limits<TokenId>::max();
@@ -52,7 +52,7 @@ TokenId draw(const std::vector<Candidate>& tokens, float inverse_temperature, co
   for (const Candidate& token : tokens) {
     const std::uint64_t bits = noise.bits(token.id);
     const double log_weight = (static_cast<double>(token.logit) - max) * inverse_temperature;
-    // Nearly always enough to rule a token out, without a logarithm.
+    // This nearly always rules a token out without a logarithm.
     if (log_weight + RandomDraw::gumbel_bound(bits) + kRounding < best) continue;
     const double score = log_weight + RandomDraw::gumbel(bits);
     if (score > best || (score == best && token.id < chosen)) {
@@ -63,8 +63,9 @@ TokenId draw(const std::vector<Candidate>& tokens, float inverse_temperature, co
   return chosen;
 }
 
-// Sorting a vocabulary takes longer than all the rest. Instead tokens are put into buckets by their distance
-// from the best; sums of whole buckets tell in which one the nucleus ends, and only that one is sorted.
+// Sorting a vocabulary takes longer than everything else. Instead, tokens are put into buckets by their
+// distance from the best token. Sums of whole buckets show which bucket contains the nucleus's end, and only
+// this bucket is sorted.
 Candidate last_of_nucleus(const std::vector<Candidate>& tokens, float share, float max,
                           float inverse_temperature) {
   constexpr std::size_t kBuckets = 2048;
@@ -76,8 +77,8 @@ Candidate last_of_nucleus(const std::vector<Candidate>& tokens, float share, flo
     return static_cast<std::size_t>(std::min(distance, static_cast<float>(kBuckets - 1)));
   };
 
-  // The weights of a bucket have about the same exponent, so that a double holds their sum exactly: it does
-  // not depend on the order of the tokens.
+  // A bucket's weights have about the same exponent, so a double holds their sum exactly, in any order of the
+  // tokens.
   std::vector<double> bucket_masses(kBuckets, 0.0);
   const auto weight_of = [=](Candidate token) {
     return exp_nonpositive((token.logit - max) * inverse_temperature);
@@ -99,7 +100,7 @@ Candidate last_of_nucleus(const std::vector<Candidate>& tokens, float share, flo
     sum += weight_of(token);
     if (sum >= target) return token;
   }
-  return boundary.back();  // rounding: the bucket was found by a sum in another order
+  return boundary.back();  // rounding: the bucket was found with sums in a different order
 }
 
 void filter(std::vector<Candidate>& tokens, const SamplingParams& params) {

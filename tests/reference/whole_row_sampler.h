@@ -1,4 +1,4 @@
-// The sampler that sees whole rows: what choosing on the ranks must agree with to the bit, text by text.
+// A sampler that sees whole rows. The ranks' choices must match its choices to the bit.
 #pragma once
 
 #include "runtime/sampling/candidates.h"
@@ -14,10 +14,10 @@ namespace tp::reference {
 struct Choice {
   TokenId id = -1;                         // -1: logits are NaN or infinite, or all tokens are ruled out
   float logprob = 0.0F;                    // in the model's own distribution
-  std::vector<TokenLogprob> top_logprobs;  // params.logprobs of them, the most likely first
+  std::vector<TokenLogprob> top_logprobs;  // params.logprobs tokens, the most likely first
 };
 
-// `logits`: [vocab_size], of the token i at i. Penalties, then temperature, top-k, top-p, min-p and a draw.
+// `logits`: [vocab_size]. Applies penalties, temperature, top-k, top-p and min-p, then draws.
 Choice choose(std::span<const float> logits, const SamplingParams& params, const TokenHistory& history,
               const DrawKey& key);
 

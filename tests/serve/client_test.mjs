@@ -1,4 +1,4 @@
-// What the tests with published clients share: the clients, a server on two ranks, and running tests.
+// Shared parts of the tests with published clients: the clients, a server on two ranks, and a test runner.
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 
 export const KEY = 'a-key-for-the-test';
 
-// The package, or undefined if it is not installed.
+// Returns the package, or undefined if it is not installed.
 export function load(name) {
   if (!process.env.TP_NODE_MODULES) return undefined;
   try {
@@ -24,7 +24,7 @@ if (!OpenAI) {
   process.exit(77);
 }
 
-// Starts the server with these options and resolves to its process and address when it takes requests.
+// Starts the server with these options. Resolves to its process and address as soon as it accepts requests.
 export async function startServer(program, mpirun, folder, options) {
   const keys = join(folder, 'keys');
   writeFileSync(keys, `${KEY}\n`);
@@ -51,7 +51,7 @@ export async function collect(stream) {
   return items;
 }
 
-// Runs the tests, by name, and ends the server. Resolves to the exit status of the whole.
+// Runs the tests by name and ends the server. Resolves to the exit status.
 export async function runTests(tests, server) {
   let failures = 0;
   for (const [name, test] of Object.entries(tests)) {

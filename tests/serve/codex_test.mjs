@@ -1,4 +1,4 @@
-// Codex as a program against the server: the model calls apply_patch, Codex changes a file, and the model answers.
+// Runs Codex against the server: the model calls apply_patch, Codex changes a file, and the model answers.
 // Codex comes from npm, in a pinned version, into a folder that is removed. Skipped, with a reason, without npm, its
 // registry, or a program for this machine.
 //   node tests/serve/codex_test.mjs build/bin/tp-infer mpirun build/bin/write_scripted_model
@@ -33,15 +33,15 @@ if (!existsSync(codex) || spawnSync(codex, ['--version']).status !== 0) skip('Co
 process.env.TP_NODE_MODULES = join(folder, 'node_modules');
 const {KEY, runTests, startServer} = await import('./client_test.mjs');
 
-// Codex's prompts have tens of thousands of bytes, and the model's context has 4096, so the template leaves out
-// messages of users and the descriptions of tools.
+// Codex's prompts have tens of thousands of bytes, and the model's context has 4096 tokens. So the template leaves out
+// users' messages and the descriptions of tools.
 const TEMPLATE = `{%- for tool in tools or [] %}{{ tool.function.name }} {% endfor %}
 {%- for message in messages %}
 {%- for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}
 {%- if message.role == 'tool' %}{{ message.content }}{% endif %}{% endfor %}{# <think> and </think> #}
 {%- if add_generation_prompt %}
 {{- '#done' if messages | selectattr('role', 'equalto', 'tool') | list else '#patch' }}{% endif %}`;
-// Each part ends where the grammar leaves a choice, because the server appends texts without a choice itself.
+// Each part ends at a choice of the grammar, because the server itself appends text that leaves no choice.
 const PATCH = ['*** Begin Patch\n*** ', 'Update File: greeting.txt\n', '@@\n', ' # A greeting\n', '-Hello\n',
                '+Good "evening" \\o/\n', '*** End Patch'];
 const SCRIPTS = {
@@ -49,7 +49,7 @@ const SCRIPTS = {
           ...PATCH.map((part) => JSON.stringify(part).slice(1, -1)), '"}}', '</tool_call>'],
   done: ['The file ', 'is changed.'],
 };
-// Codex offers apply_patch to models of its catalogue that have this type of the tool.
+// Codex offers apply_patch only to models whose catalogue entry has this type of the tool.
 const CATALOG = {models: [{
   slug: 'scripted', display_name: 'scripted', description: '', supported_reasoning_levels: [], shell_type: 'default',
   visibility: 'list', supported_in_api: true, priority: 0, base_instructions: 'You edit files.',
@@ -75,7 +75,7 @@ wire_api = "responses"
 env_key = "TP_KEY"
 `);
 
-// Resolves to what Codex prints as JSON lines.
+// Runs Codex and resolves to its output in JSON lines.
 function run(prompt) {
   const args = ['exec', '--json', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox', '-C',
                 path('work'), prompt];

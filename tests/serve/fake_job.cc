@@ -40,12 +40,12 @@ std::atomic<bool> drains = false;
 std::atomic<bool> is_stuck = false;
 HttpServer* server = nullptr;
 
-// A stream in progress.
+// An answer in progress.
 struct Answer {
   std::shared_ptr<HttpExchange> exchange;
   Json wish;
-  std::size_t next = 0;  // token
-  bool is_left = false;  // by its client
+  std::size_t next = 0;  // next token
+  bool is_left = false;  // the client has left
 
   std::size_t tokens() const { return wish.value("tokens", std::size_t{0}); }
   bool is_whole() const { return wish.value("whole", false); }
@@ -56,13 +56,13 @@ void write(Answer& answer, std::string piece, const std::string& mark) {
   answer.exchange->write(piece + mark_comment(mark));
 }
 
-// The name of the job as a member of a token.
+// Returns the job's name as a member of a token.
 std::string name_member() {
   const char* const name = std::getenv("FAKE_NAME");
   return fmt::format(",\"name\":\"{}\"", name != nullptr ? name : "");
 }
 
-// Holds the group's file as long as the process lives.
+// Locks the group's file until the process ends.
 void take_group() {
   const char* const file = std::getenv("FAKE_GROUP");
   if (file == nullptr) return;

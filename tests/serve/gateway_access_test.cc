@@ -1,4 +1,4 @@
-// Keys with names, at the gateway and at the server behind it, and what a reload of them does.
+// Keys with names, at the gateway and at the server behind it, and how a reload changes them.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 
@@ -24,7 +24,7 @@ Headers key(const std::string& text, const Headers& others = {}) {
   return headers;
 }
 
-// A file of keys, and a configuration of two models. `serve`: options of the server.
+// A file of keys and a configuration with two models. `serve`: options of the server.
 class Lab {
  public:
   explicit Lab(const Arguments& serve = {}) {
@@ -97,7 +97,7 @@ TEST(GatewayKeys, CountAfterAReload) {
   EXPECT_TRUE(comes_true([&] { return status(gateway, "carla-key") == 200; }));
   EXPECT_EQ(status(gateway, "new-key"), 200);
   EXPECT_EQ(status(gateway, "anna-key"), 401);
-  // A file with a mistake must neither close the gateway nor open it.
+  // A faulty file of keys must neither lock out everybody nor admit everybody.
   lab.write_keys("");
   EXPECT_TRUE(reload("keeps its API keys"));
   EXPECT_EQ(status(gateway, "carla-key"), 200);
@@ -108,8 +108,8 @@ TEST(GatewayKeys, CountAfterAReload) {
   gateway.end();
 }
 
-// With a single command, the server has the keys. The gateway passes the reload on.
-TEST(GatewayKeys, OfTheServerCountAfterAReload) {
+// With a single command, only the server has keys, and the gateway forwards the reload.
+TEST(GatewayKeys, TakeEffectAfterTheServersReload) {
   const TemporaryDirectory folder;
   const std::string keys = folder.write("keys", "anna:anna-key").string();
   GatewayProgram gateway(serve_command(2, {"--api-key-file", keys}));
@@ -131,8 +131,8 @@ TEST(GatewayKeys, OfTheServerCountAfterAReload) {
   EXPECT_NE(log.find("the configuration and the programs have not changed"), std::string::npos) << log;
 }
 
-// A server that has keys of its own asks for them, too, even if it stands behind a gateway with keys.
-TEST(GatewayKeys, OfTheServerStillCount) {
+// A server with its own keys checks them even if it is behind a gateway with keys.
+TEST(GatewayKeys, IncludeTheServersOwnKeys) {
   const TemporaryDirectory folder;
   const std::string own = folder.write("own", "chief:ben-key").string();
   const Lab lab({"--api-key-file", own});
@@ -143,7 +143,7 @@ TEST(GatewayKeys, OfTheServerStillCount) {
   EXPECT_NE(log.find("user=chief"), std::string::npos) << log;
 }
 
-TEST(GatewayKeys, AreNotThoseThatClientsClaim) {
+TEST(GatewayKeys, IgnoreNamesThatClientsClaim) {
   const Lab lab;
   GatewayProgram gateway({}, lab.options());
   const Headers claims = key("anna-key", {{"tp-user", "chief"}, {"tp-client", "6.6.6.6"}});
@@ -153,7 +153,7 @@ TEST(GatewayKeys, AreNotThoseThatClientsClaim) {
   EXPECT_NE(log.find("127.0.0.1 POST /v1/completions 200 user=anna"), std::string::npos) << log;
 }
 
-// Pages of other origins and names that are not the gateway's could start jobs.
+// Otherwise pages of other origins, or names that are not the gateway's, could start jobs.
 TEST(GatewayAccess, IsCheckedBeforeAJobStarts) {
   const Lab lab;
   GatewayProgram gateway(
@@ -180,7 +180,7 @@ TEST(GatewayAccess, IsCheckedBeforeAJobStarts) {
   gateway.end();
 }
 
-// The server knows neither the name nor the page.
+// The server would refuse this host name and this page's origin.
 TEST(GatewayAccess, IsNotCheckedAgainByTheServer) {
   const TemporaryDirectory folder;
   const json models = json::array({{{"name", "a"}, {"commands", {serve_command(kNoMpirun)}}}});

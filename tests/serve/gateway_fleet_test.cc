@@ -31,7 +31,8 @@ using nlohmann::json;
 constexpr std::size_t kModels = 10;
 constexpr std::size_t kFleetClients = 12;
 
-// Four models in each of two groups, one that always runs, and one that stops when it is idle.
+// Configures four models in each of two groups, one model that always runs, and one that stops when it is
+// idle.
 std::string write_config(const TemporaryDirectory& folder) {
   json models = json::array();
   for (std::size_t i = 0; i < kModels; ++i) {
@@ -49,7 +50,7 @@ std::string write_config(const TemporaryDirectory& folder) {
   return file;
 }
 
-// Returns what was wrong.
+// Returns a description of the reply's fault, or an empty text.
 std::string fault_of(const HttpReply& reply, const std::string& model, int tokens) {
   const std::vector<std::string> events = reply.events();
   bool is_right = events.size() == static_cast<std::size_t>(tokens) + 1 && events.back() == "[DONE]";
@@ -59,7 +60,8 @@ std::string fault_of(const HttpReply& reply, const std::string& model, int token
   return is_right ? "" : fmt::format("{} of {}, {} tokens: {}", reply.status, model, tokens, reply.body);
 }
 
-// A stream, a whole answer, or a client that leaves. Returns what was wrong.
+// Sends a stream, a whole request, or a request whose client leaves. Returns a description of the fault, or
+// an empty text.
 std::string try_model(std::uint16_t port, std::mt19937& random) {
   const std::string model = fmt::format("m{}", random() % kModels);
   const int tokens = static_cast<int>(random() % 20);

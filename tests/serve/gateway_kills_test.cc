@@ -1,5 +1,5 @@
-// The gateway in front of tp-infer serve, whose ranks die at random moments: every client gets the text and
-// the usage of an undisturbed run.
+// The gateway in front of tp-infer serve, whose ranks are killed at random times: every client gets the text
+// and the usage of an undisturbed run.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 #include "tests/serve/tool_requests.h"
@@ -27,7 +27,8 @@ struct Asked {
   json body;
 };
 
-// Members that differ between two runs of one request: names, times, and what was in the cache.
+// Removes the members that differ between two runs of a request: ids, times, and counts that depend on the
+// cache.
 void remove_identity(json& value) {
   if (value.is_object()) {
     for (const char* name : {"id", "created", "created_at", "completed_at", "timings", "item_id", "call_id",
@@ -39,13 +40,14 @@ void remove_identity(json& value) {
   }
 }
 
-// The choice that an event of OpenAI's APIs belongs to; events without one come last.
+// Returns the choice of an event of OpenAI's APIs. Events without a choice come last.
 std::size_t choice_in(const json& event) {
   const bool has_choice = event.is_object() && event.contains("choices") && !event["choices"].empty();
   return has_choice ? event["choices"][0].at("index").get<std::size_t>() : SIZE_MAX;
 }
 
-// The answer without them: the body, or the events, sorted by choice because choices arrive in any order.
+// Returns the body or the events without these members. Events are sorted by choice, because choices arrive
+// in any order.
 json answer_of(const HttpReply& reply) {
   json answer = json::array();
   if (reply.headers.at("content-type").starts_with("text/event-stream")) {
@@ -60,7 +62,7 @@ json answer_of(const HttpReply& reply) {
   return answer;
 }
 
-// Streams and whole answers of all APIs, for the demo model. Two of the APIs have no seed.
+// Returns streaming and whole requests to all APIs for the demo model. Two of the APIs have no seed.
 std::vector<Asked> requests(int tokens) {
   const json prompt = {
       {"prompt", "Once upon a time"}, {"max_tokens", tokens}, {"seed", 5}, {"temperature", 0.9}};
@@ -112,7 +114,7 @@ std::vector<HttpReply> answers_to(const GatewayProgram& gateway, const std::vect
   return found;
 }
 
-// Kills or stops a random process of the job.
+// Kills or stops a random process of the job. Returns a description.
 std::string disturb(const GatewayProgram& gateway, std::size_t ranks, std::mt19937& random) {
   const std::size_t victim = random() % (ranks + 1);
   const bool is_launcher = victim == ranks;
@@ -126,13 +128,13 @@ std::string disturb(const GatewayProgram& gateway, std::size_t ranks, std::mt199
 
 using Duration = std::chrono::steady_clock::duration;
 
-// `whole`: the time that undisturbed answers take. A request that gets no token in three jobs in a row counts
-// as the reason of their deaths, so every third job lives longer.
+// `whole`: how long undisturbed answers take. If a request gets no token from three jobs in a row, the
+// gateway gives it up, so every third job lives longer.
 Duration time_until_kill(std::size_t killed, Duration whole, std::mt19937& random) {
   return whole * (killed % 3 == 2 ? 40 + random() % 40 : random() % 40) / 100;
 }
 
-// TP_GATEWAY_KILLS: how often; TP_GATEWAY_SEED.
+// TP_GATEWAY_KILLS sets the number of kills, and TP_GATEWAY_SEED the seed.
 void expect_undisturbed_answers(std::size_t ranks, std::size_t kills, int tokens) {
   const std::size_t seed = number_in("TP_GATEWAY_SEED", 1);
   std::mt19937 random(static_cast<std::uint32_t>(seed));
@@ -154,7 +156,7 @@ void expect_undisturbed_answers(std::size_t ranks, std::size_t kills, int tokens
            answers.wait_for(time_until_kill(killed, whole, random)) != std::future_status::ready) {
       done += disturb(gateway, ranks, random);
       ++killed;
-      // The loss must show before the next one.
+      // The test waits until the gateway has noticed the loss.
       for (int i = 0; i < 1000 && gateway.get("/health").status == 200; ++i)
         std::this_thread::sleep_for(10ms);
     }
@@ -165,8 +167,8 @@ void expect_undisturbed_answers(std::size_t ranks, std::size_t kills, int tokens
       EXPECT_EQ(answer_of(found[i]), expected[i]) << all[i].path << all[i].body << " after " << done;
     }
   }
-  // A lost job counts when its mpirun has ended. If all answers were whole before the last loss, no answer
-  // waits for that.
+  // The gateway counts a lost job when its mpirun has ended. If all answers were complete before the last
+  // loss, nothing has waited for that yet.
   EXPECT_TRUE(gateway.is_ready());
   EXPECT_EQ(gateway.metric("restarts_total"), static_cast<double>(killed));
   EXPECT_EQ(gateway.metric("kept_requests"), 0.0);
@@ -182,7 +184,8 @@ TEST_P(GatewayKills, ChangeNoAnswer) {
   expect_undisturbed_answers(GetParam(), number_in("TP_GATEWAY_KILLS", 4), 150);
 }
 
-// One answer over three jobs of 3, 2 and 1 ranks, with a file of commands as in runtime/gateway/README.md.
+// Three jobs of 3, 2 and 1 ranks compute one answer. The configuration of commands is like the one in
+// runtime/gateway/README.md.
 TEST(Gateway, ContinuesAnAnswerOnFewerRanks) {
   const TemporaryDirectory folder;
   const std::string config = (folder.path() / "gateway.json").string();
@@ -241,8 +244,8 @@ TEST(Gateway, PassesTheServersOwnPagesAndErrors) {
   gateway.end();
 }
 
-// The job cannot listen at its port.
-TEST(Gateway, SaysThatTheJobsPortIsInUse) {
+// The second job cannot listen at its port.
+TEST(Gateway, ReportsThatTheJobsPortIsInUse) {
   GatewayProgram first(serve_command(kNoMpirun, {"--quiet"}));
   ASSERT_TRUE(first.is_ready());
   GatewayProgram second(serve_command(kNoMpirun, {"--quiet", "--port", std::to_string(first.port())}));

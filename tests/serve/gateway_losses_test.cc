@@ -1,4 +1,4 @@
-// How the gateway ends jobs that are lost, and what it removes after them.
+// How the gateway ends lost jobs, and which of their files it removes.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 
@@ -24,8 +24,7 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// On a busy machine, mpirun needs some seconds to end a job that has lost a rank. SIGTERM would make it
-// crash.
+// On a busy machine, mpirun needs several seconds to end a job that has lost a rank. SIGTERM would crash it.
 TEST(GatewayLosses, LeaveMpirunTheTimeToNameTheLostRank) {
   GatewayProgram gateway(
       {"sh", "-c",
@@ -43,7 +42,7 @@ TEST(GatewayLosses, LeaveMpirunTheTimeToNameTheLostRank) {
   EXPECT_EQ(log.find("SIGTERM came"), std::string::npos) << log;
 }
 
-// The job fills the pipe of the gateway's standard error, which the test reads at the end.
+// The job fills the pipe of the gateway's standard error, which the test reads only at the end.
 TEST(GatewayLosses, AreLoggedWithoutWaitingForAReader) {
   GatewayProgram gateway({"sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x >&2; exec " TP_FAKE_JOB});
   for (int i = 0; i < 2; ++i) {
@@ -55,7 +54,7 @@ TEST(GatewayLosses, AreLoggedWithoutWaitingForAReader) {
   gateway.end();
 }
 
-TEST(GatewayLosses, AreNoneIfTheGatewayAndItsJobWereSuspendedTogether) {
+TEST(GatewayLosses, DoNotHappenIfTheGatewayAndItsJobWereSuspendedTogether) {
   GatewayProgram gateway(fake_command(), {"--hang-seconds", "2"});
   ASSERT_TRUE(gateway.is_ready());
   auto answer = std::async(std::launch::async, [&] {
@@ -71,7 +70,7 @@ TEST(GatewayLosses, AreNoneIfTheGatewayAndItsJobWereSuspendedTogether) {
   gateway.end();
 }
 
-// Open MPI's files on this host: segments of shared memory, and folders of sessions.
+// Returns Open MPI's files on this host: shared memory segments and session folders.
 std::set<fs::path> open_mpi_files() {
   std::set<fs::path> files;
   std::error_code ignored;
@@ -80,14 +79,14 @@ std::set<fs::path> open_mpi_files() {
   }
   for (const auto& entry : fs::directory_iterator(fs::temp_directory_path(), ignored)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("prterun.")) files.insert(entry.path());  // Open MPI 5
+    if (name.starts_with("prterun.")) files.insert(entry.path());  // a session of Open MPI 5
     if (!name.starts_with("ompi.")) continue;
     for (const auto& session : fs::directory_iterator(entry.path(), ignored)) files.insert(session.path());
   }
   return files;
 }
 
-// Open MPI's files that a rank of the job has mapped.
+// Returns Open MPI's files that a rank of the job has mapped.
 std::vector<fs::path> files_of_job(const GatewayProgram& gateway) {
   std::ifstream stream(fmt::format("/proc/{}/maps", gateway.member("tp-infer")));
   const std::string maps{std::istreambuf_iterator<char>(stream), {}};
@@ -98,19 +97,19 @@ std::vector<fs::path> files_of_job(const GatewayProgram& gateway) {
   return files;
 }
 
-TEST(GatewayLosses, LeaveNoFilesOfOpenMpiAndKeepThoseOfOthers) {
+TEST(GatewayLosses, RemoveOnlyTheJobsFilesOfOpenMpi) {
   const fs::path other = fmt::format("/dev/shm/vader_segment.other.{}", ::getpid());
   std::ofstream(other) << "another job's";
-  // A model there is no segment, and the job maps it.
+  // The job maps the model in /dev/shm, but a model is not a segment.
   const fs::path models = fmt::format("/dev/shm/tp-infer-models.{}", ::getpid());
   const fs::path demo = fs::path(TP_INFER_PROGRAM).parent_path().parent_path() / "share/tp-infer/demo";
   fs::copy(demo, models, fs::copy_options::recursive);
   GatewayProgram gateway(serve_command(2, {"--quiet", "--model", models.string()}));
   ASSERT_TRUE(gateway.is_ready());
-  std::this_thread::sleep_for(3s);  // longer than between two looks at the job's files
+  std::this_thread::sleep_for(3s);  // longer than the interval at which the gateway looks at the job's files
   const std::vector<fs::path> files = files_of_job(gateway);
   ASSERT_GE(files.size(), 2U) << "a segment and a session";
-  // Killed processes remove nothing.
+  // Killed processes leave their files behind.
   const pid_t mpirun = gateway.mpirun();
   for (const pid_t process : {mpirun, gateway.process().rank(0), gateway.process().rank(1)})
     send_signal(process, SIGKILL);

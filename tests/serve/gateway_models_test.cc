@@ -1,4 +1,4 @@
-// A gateway in front of several models, whose jobs are fake_job.cc.
+// A gateway in front of several models. Each job is fake_job.cc.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 
@@ -25,7 +25,7 @@ json entry(const std::string& name, const json& members = json::object(), const 
   return model;
 }
 
-// A folder with a configuration.
+// A temporary folder with a configuration.
 class Config {
  public:
   explicit Config(const json& models) { write(models); }
@@ -43,7 +43,7 @@ class Config {
   std::string file_ = (folder_.path() / "gateway.json").string();
 };
 
-// The names of the jobs that have generated an answer's tokens, in order, each once in a row.
+// Returns the names of the jobs that generated an answer's tokens, in order, without consecutive repetitions.
 std::string names_in(const HttpReply& reply) {
   std::string names;
   std::string last;
@@ -148,7 +148,7 @@ TEST(GatewayModels, StartForTheFirstRequestThatNeedsThem) {
   EXPECT_NE(log.find("tp-infer gateway: a: a request waited 3."), std::string::npos) << log;
 }
 
-// The client has the head of a stream already when the server refuses.
+// When the server refuses the request, the client already has the stream's header.
 TEST(GatewayModels, RefuseWithinAStreamThatHasWaited) {
   const Config config(json::array({entry("a", json::object(), "sleep 2")}));
   for (const auto& [path, error] : {std::pair(kPath, "data: {\"error\":{\"message\":\"no, thank you\""),
@@ -270,7 +270,7 @@ TEST(GatewayModels, ServeWhileOneOnDemandCanNeverStart) {
   gateway.end();
 }
 
-// A command that may start later: the requests that wait get an error, and the next one tries again.
+// The command fails at first. Waiting requests get an error, and the next request starts it again.
 TEST(GatewayModels, TryAgainForTheNextRequest) {
   const Config config(json::array());
   const std::string down = config.path("down");
@@ -316,7 +316,7 @@ TEST(GatewayModels, FollowTheConfiguration) {
   gateway.end();
 }
 
-// systemctl reload after an upgrade.
+// The test does the same as `systemctl reload` after an upgrade.
 TEST(GatewayModels, RestartWithANewProgram) {
   const Config config(json::array());
   const std::string program = config.path("program");
@@ -343,8 +343,8 @@ TEST(GatewayModels, RestartWithANewProgram) {
   gateway.end();
 }
 
-// The example of the guide, whose commands are replaced: tp-infer gateway --config gateway.json
-TEST(GatewayModels, AreThoseOfTheGuidesExample) {
+// The configuration is the guide's example with replaced commands: tp-infer gateway --config gateway.json
+TEST(GatewayModels, MatchTheGuidesExample) {
   std::ifstream stream(TP_SOURCE_FOLDER "/runtime/gateway/README.md");
   const std::string guide{std::istreambuf_iterator<char>(stream), {}};
   const std::size_t begin = guide.find("{\"models\": [\n");

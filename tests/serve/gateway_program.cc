@@ -130,7 +130,7 @@ bool GatewayProgram::comes_to(const std::string& model, const std::string& state
 
 pid_t GatewayProgram::mpirun() const {
   const pid_t found = member(std::filesystem::path(TP_MPIRUN_PROGRAM).filename().string());
-  return found >= 0 ? found : member("prterun");  // Open MPI 5
+  return found >= 0 ? found : member("prterun");  // the launcher of Open MPI 5
 }
 
 double GatewayProgram::metric(const std::string& name) const {

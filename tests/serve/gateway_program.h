@@ -1,4 +1,4 @@
-// tp-infer gateway, as a user runs it.
+// tp-infer gateway, run like a user runs it.
 #pragma once
 
 #include "tests/launch/program.h"
@@ -18,34 +18,35 @@ namespace tp::test {
 
 constexpr const char* kPath = "/v1/completions";
 
-// The number in an environment variable.
+// Returns the number in an environment variable, or `otherwise`.
 std::size_t number_in(const char* variable, std::size_t otherwise);
 
-// The command of a job of tp-infer serve.
+// Returns the command of a job that runs tp-infer serve.
 std::vector<std::string> serve_command(std::size_t ranks, const Arguments& arguments = {});
-// The command of a job of fake_job.cc.
+// Returns the command of a job that runs fake_job.cc.
 std::vector<std::string> fake_command();
 
-// A job of fake_job.cc with a name. `group`: the file that only one job at a time may hold; empty: none.
-// `script`: what runs before the job.
+// Returns the command of a fake job with this name. `group`: file that only one job at a time may lock;
+// empty: none. `script`: shell commands before the job.
 std::vector<std::string> fake_command_of(const std::string& name, const std::string& group = "",
                                          const std::string& script = "");
 
-// A list of commands as a configuration.
+// Returns a configuration with these commands.
 std::string config_text(const std::vector<std::vector<std::string>>& commands);
 
-// Like ::kill, but throws unless the id is that of one process: -1 would be all processes of this machine.
+// Sends a signal to one process. Throws unless the id is greater than 1, because -1 would mean all processes
+// of this machine.
 void send_signal(pid_t process, int number);
 
-// Memory of a process.
+// Returns the resident memory of a process.
 double resident_megabytes(pid_t process);
 
-// Waits until a condition holds.
+// Waits until the condition holds, and returns whether it does.
 bool comes_true(const std::function<bool()>& condition, double seconds = 60);
 
 class GatewayProgram {
  public:
-  // Starts it on a free port. `options`: of the gateway, before the command.
+  // Starts the gateway on a free port. `options`: the gateway's options, before the command.
   explicit GatewayProgram(const std::vector<std::string>& command, const Arguments& options = {},
                           const StartOptions& start = {});
 
@@ -55,20 +56,20 @@ class GatewayProgram {
   HttpReply post(const std::string& target, const nlohmann::json& body) const {
     return test::post(port_, target, body);
   }
-  // Waits until a job is ready.
+  // Waits until a job is ready, and returns whether one is.
   bool is_ready(double seconds = 60) const;
-  // The process id of a member of the job by the name of its program, or -1.
+  // Returns the process id of the job's member with this program name, or -1.
   pid_t member(std::string_view name) const;
-  // The process id of the fake job with this name, or -1.
+  // Returns the process id of the fake job with this name, or -1.
   pid_t fake_job(std::string_view name) const;
-  // The state of a model in /v1/models; empty if it is not there.
+  // Returns the state of a model in /v1/models, or an empty text if the model is not listed.
   std::string state_of(const std::string& model) const;
   bool comes_to(const std::string& model, const std::string& state, double seconds = 30) const;
-  // Its mpirun, or -1.
+  // Returns the process id of its mpirun, or -1.
   pid_t mpirun() const;
   double metric(const std::string& name) const;
 
-  // Ends it as a user does, and expects that nothing is left. Returns its messages.
+  // Ends the gateway like a user does, and expects that no processes are left. Returns its messages.
   std::string end();
 
  private:

@@ -27,7 +27,8 @@ using nlohmann::json;
 constexpr std::size_t kIdleClients = 300;
 constexpr std::size_t kClients = 8;
 
-// A stream, a whole answer, a large answer without marks, or a client that leaves. Returns what was wrong.
+// Sends a stream, a whole request, a large one without marks, or a request whose client leaves. Returns a
+// description of the fault, or an empty text.
 std::string try_request(std::uint16_t port, std::mt19937& random) {
   const int tokens = static_cast<int>(random() % 25);
   const json wish = {
@@ -70,7 +71,7 @@ TEST(GatewaySoak, AnswersRandomRequestsWhileJobsDie) {
   std::vector<std::unique_ptr<HttpClient>> idle;
   for (std::size_t i = 0; i < kIdleClients; ++i) {
     idle.push_back(std::make_unique<HttpClient>(gateway.port()));
-    if (i % 2 == 0) idle.back()->send("POST /v1/completions HTTP/1.1\r\nHost: ");  // and no more
+    if (i % 2 == 0) idle.back()->send("POST /v1/completions HTTP/1.1\r\nHost: ");  // the client sends no more
   }
   std::atomic<std::size_t> begun = 0;
   std::vector<std::future<std::string>> clients;

@@ -1,4 +1,4 @@
-// Models that share hosts: the gateway starts and stops their jobs, so that only one of a group runs.
+// Models that share hosts: the gateway starts and stops their jobs, so that only one model of a group runs.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// Models of one group, whose jobs notice if two of them run.
+// Models of one group, whose jobs report if two of them run.
 class Group {
  public:
   void add(const std::string& name, const json& members = json::object(), const std::string& script = "") {
@@ -87,13 +87,14 @@ TEST(GatewaySwitches, WaitForRunningAnswers) {
   group.add("a", {{"switch_after", 2}});
   group.add("b");
   GatewayProgram gateway({}, group.options());
-  // The answer ends before the time, so the switch comes with its end.
+  // The answer ends before `switch_after`, so the switch follows immediately after it.
   auto running = ask(gateway, question("a", 20, 50));
   ASSERT_TRUE(gateway.comes_to("a", "ready"));
   EXPECT_TRUE(is_whole(gateway.post(kPath, question("b")), 3));
   EXPECT_EQ(running.wait_for(0s), std::future_status::ready);
   EXPECT_TRUE(is_whole(running.get(), 20));
-  // The answer lasts longer. It is drained, and ends before the other job starts.
+  // The answer takes longer than `switch_after`. The job is drained, and the answer ends before the other job
+  // starts.
   auto longer = ask(gateway, question("a", 70, 50));
   ASSERT_TRUE(gateway.comes_to("a", "ready"));
   const auto begin = Clock::now();
@@ -108,7 +109,7 @@ TEST(GatewaySwitches, WaitForRunningAnswers) {
   gateway.end();
 }
 
-// Answers that are longer than a drain continue after the next switch.
+// Answers that take longer than the drain continue after the next switch.
 TEST(GatewaySwitches, ContinueLongAnswersInTurns) {
   Group group;
   group.add("a", {{"switch_after", 0.5}});
@@ -139,7 +140,7 @@ TEST(GatewaySwitches, NeverInterruptAStartThatRequestsWaitFor) {
   gateway.end();
 }
 
-// Its client has left, so nobody waits for the start.
+// The client has left, so nobody waits for the start.
 TEST(GatewaySwitches, InterruptAStartThatNobodyWaitsFor) {
   Group group;
   group.add("a", json::object(), "sleep 1000");
@@ -189,7 +190,7 @@ TEST(GatewaySwitches, BringBackTheModelThatAlwaysRuns) {
   gateway.end();
 }
 
-// A job that dies is restarted in its group, and a model that cannot start doesn't keep the group.
+// A killed job restarts in its group, and a model that cannot start does not keep the group.
 TEST(GatewaySwitches, GoOnAfterFailures) {
   Group group;
   group.add("a");
@@ -207,8 +208,8 @@ TEST(GatewaySwitches, GoOnAfterFailures) {
   gateway.end();
 }
 
-// Both signals come while a job drains for the other one.
-TEST(GatewaySwitches, LeaveNothingBehindWhenTheGatewayEnds) {
+// The gateway ends while one job drains to let the other one start.
+TEST(GatewaySwitches, LeaveNoProcessesWhenTheGatewayEnds) {
   Group group;
   group.add("a", {{"switch_after", 0}});
   group.add("b");
@@ -222,7 +223,7 @@ TEST(GatewaySwitches, LeaveNothingBehindWhenTheGatewayEnds) {
   EXPECT_EQ(waiting.get().status, 503);
 }
 
-// The answers of tp-infer serve: two models of one group on different ranks, while both have long answers.
+// Two models of one group run tp-infer serve on different numbers of ranks, and both have long answers.
 TEST(GatewaySwitches, ChangeNoBitOfAnswers) {
   const TemporaryDirectory folder;
   const std::string file = (folder.path() / "gateway.json").string();

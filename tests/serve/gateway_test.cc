@@ -1,4 +1,4 @@
-// The gateway in front of a job that does what requests ask for: fake_job.cc.
+// The gateway in front of fake_job.cc, which does what each request asks for.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 
@@ -74,7 +74,7 @@ TEST(Gateway, ContinuesAWholeAnswerAfterItsTokens) {
   gateway.end();
 }
 
-// The job dies each time before the request gets a token. Other requests are not affected.
+// The job dies each time before the request gets a token, and other requests are not affected.
 TEST(Gateway, EndsARequestThatKillsThreeJobs) {
   GatewayProgram gateway(fake_command());
   auto other = std::async(std::launch::async, [&] {
@@ -100,7 +100,7 @@ TEST(Gateway, RestartsAJobThatHangs) {
   ASSERT_TRUE(comes_true([&] { return gateway.metric("kept_bytes") > 50; }));
   send_signal(gateway.member("fake_job"), SIGSTOP);
   EXPECT_EQ(stuck.get().events(), expected_events(20));
-  // This job's rank 0 still answers, but a step does not end.
+  // Rank 0 of this job still answers, but a step does not end.
   const HttpReply begun = gateway.post(kPath, {{"tokens", 5}, {"stop_at", 2}});
   EXPECT_EQ(json::parse(begun.events().back()).at("error").at("type"), "server_error");
   const std::string log = gateway.end();
@@ -144,15 +144,14 @@ TEST(Gateway, MarksAnswersThatContinueOnAnotherInstructionSet) {
   send_signal(gateway.member("fake_job"), SIGKILL);
   const HttpReply reply = client.read();
   EXPECT_EQ(reply.events(), expected_events(40));
-  EXPECT_NE(reply.body.find(": this answer may differ from that of an undisturbed run\n\n"),
-            std::string::npos);
-  // An answer of one job alone is not marked.
+  EXPECT_NE(reply.body.find(": this answer may differ from an undisturbed run's\n\n"), std::string::npos);
+  // An answer from one job only has no such note.
   EXPECT_EQ(gateway.post(kPath, {{"tokens", 3}}).body.find("may differ"), std::string::npos);
   const std::string log = gateway.end();
   EXPECT_NE(log.find("its instruction set differs, so texts may differ"), std::string::npos) << log;
 }
 
-TEST(Gateway, SaysWhyNoJobBecomesReady) {
+TEST(Gateway, ReportsWhyNoJobBecomesReady) {
   GatewayProgram gateway({"sh", "-c", "echo 'tp-infer: there is no model' >&2; exit 1"});
   const HttpReply waiting = gateway.post(kPath, {{"tokens", 5}});
   EXPECT_EQ(waiting.status, 503);
@@ -180,8 +179,7 @@ TEST(Gateway, WritesItsOwnErrorsInTheFormatOfTheRequestsApi) {
                    {"/v1/responses", {}, false},
                    {"/v1/messages_of_others", {}, false}};
   GatewayProgram gateway({"sh", "-c", "echo 'tp-infer: there is no model' >&2; exit 1"});
-  for (const int status :
-       {503, 503, 413}) {  // while the first job starts, later, and before the body was read
+  for (const int status : {503, 503, 413}) {  // during the first start, later, and before the body is read
     for (const auto& [path, headers, is_anthropic] : kRequests) {
       HttpClient client(gateway.port());
       Headers sent = headers;
@@ -220,8 +218,8 @@ TEST(Gateway, EndsWithTheStatusOfAUsageErrorIfNoServerCanStart) {
       << ended.err;
 }
 
-// A browser shows a page nothing of a response without these headers.
-TEST(Gateway, TellsPagesOfAllowedOriginsWhyNoJobIsReady) {
+// Without these headers, a browser hides the response from a page.
+TEST(Gateway, ReportsToAllowedOriginsWhyNoJobIsReady) {
   const TemporaryDirectory folder;
   const std::string down = (folder.path() / "down").string();
   GatewayProgram gateway({"sh", "-c", "test -e " + down + " && exit 1; exec " TP_FAKE_JOB});

@@ -79,7 +79,7 @@ void HttpClient::reset() {
 void HttpClient::send(std::string_view bytes) const {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;  // the server has had enough
+    if (sent <= 0) return;  // the server has closed the connection
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
 }

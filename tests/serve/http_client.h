@@ -1,4 +1,4 @@
-// A client that speaks HTTP badly if a test wants it to.
+// An HTTP client that can also misbehave.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 namespace tp::test {
 
 struct HttpReply {
-  int status = 0;                                // 0 if the connection ended before it
+  int status = 0;                                // 0: the connection ended before the status line
   std::map<std::string, std::string> headers{};  // names in lower case
-  std::string body{};                            // without its chunks
+  std::string body{};                            // the decoded chunks
   bool is_complete = false;
 
   nlohmann::json json() const;
-  // The data of its server-sent events, in order.
+  // Returns the data of the server-sent events, in order.
   std::vector<std::string> events() const;
-  // Those that are JSON.
+  // Returns the server-sent events that are JSON.
   std::vector<nlohmann::json> chunks() const;
 };
 
-// One connection.
+// A connection to the server on this host.
 class HttpClient {
  public:
   explicit HttpClient(std::uint16_t port, int receive_bytes = 0);
@@ -34,16 +34,16 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   void send(std::string_view bytes) const;
-  // Reads a whole reply; `is_head`: to HEAD, which has no body.
+  // Reads a whole reply. `is_head`: the request was HEAD, so the reply has no body.
   HttpReply read(bool is_head = false);
-  // Reads until this came, or nothing more comes. Returns what came so far of the reply's bytes.
+  // Reads until `text` arrives or nothing more arrives. Returns the bytes of the reply so far.
   std::string read_until(std::string_view text);
-  // Whether the server ends the connection within some seconds.
+  // Returns whether the server closes the connection within this time.
   bool is_closed_by_server(double seconds = 20);
   void close();
-  // Ends this direction of the connection, as `nc -N` does.
+  // Closes the sending direction only, like `nc -N`.
   void end_sending() const;
-  // Closes so that the server gets an error, as from a client that crashed.
+  // Closes the connection so that the server gets an error, like a client that crashed.
   void reset();
 
  private:
@@ -55,11 +55,11 @@ class HttpClient {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// The bytes of a request; a POST has its body's type and length.
+// Returns the bytes of a request. A POST request gets its body's type and length.
 std::string request_text(const std::string& method, const std::string& target, const std::string& body = "",
                          const Headers& headers = {});
 
-// One request on a connection of its own.
+// Each of these functions sends one request on a new connection.
 HttpReply get(std::uint16_t port, const std::string& target, const Headers& headers = {});
 HttpReply post(std::uint16_t port, const std::string& target, const nlohmann::json& body,
                const Headers& headers = {});

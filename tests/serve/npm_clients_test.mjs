@@ -27,7 +27,7 @@ function install() {
   process.exit(77);
 }
 
-// The model's answer follows from the number of tool results: one call, then two, then a text.
+// The template chooses the model's answer by the number of tool results: one call, then two calls, then a text.
 const TEMPLATE = `{%- if tools %}{{ tools | tojson }}{% endif %}
 {%- for message in messages %}{{ message.role }}: {{ message.content or '' }}
 {%- for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}
@@ -54,7 +54,7 @@ const PARAMETERS = {type: 'object', properties: {city: {type: 'string'}, days: {
 const NAMES = ['get_weather', 'get_time'];
 const EXPECTED = [['get_weather', {city: 'Oslo', days: 2}], ['get_weather', {city: 'Rome'}], ['get_time', {}]];
 
-// A loop calls `execute` with every call, and returns the last text.
+// Checks a loop, which calls `execute` for every tool call and returns the last text.
 async function check(loop) {
   const calls = [];
   const text = await loop((name, input) => {
@@ -108,7 +108,7 @@ async function messagesLoop(execute, answer) {
   }
 }
 
-// The AI SDK's own loop.
+// Runs the AI SDK's built-in loop.
 async function aiLoop(execute, languageModel, stream, providerOptions) {
   const {generateText, streamText, stepCountIs, tool} = load('ai');
   const tools = Object.fromEntries(NAMES.map((name) => [name, tool({
@@ -159,7 +159,8 @@ for (const stream of [false, true]) {
   tests[`@anthropic-ai/sdk: messages, ${how}`] = () => check((execute) => messagesLoop(
       execute, (body) => stream ? anthropic.messages.stream(body).finalMessage() : anthropic.messages.create(body)));
   for (const api of ['chat', 'responses', 'messages']) {
-    // Without `store` this client sends references to items that it takes the server to have.
+    // Unless `store` is false, this client sends references to items, because it assumes that the server has stored
+    // them.
     tests[`ai: ${api}, ${how}`] = () => check(
         (execute) => aiLoop(execute, models[api](), stream, api === 'responses' ? {openai: {store: false}} : {}));
     tests[`langchain: ${api}, ${how}`] = () => check((execute) => langChainLoop(execute, langChainModels[api](), stream));

@@ -14,14 +14,14 @@ namespace tp::test {
 
 constexpr const char* kPrompt = "Once upon a time";
 
-// A file with the chat template.
+// A temporary file with the chat template.
 struct TemplateFile {
   TemplateFile() { std::ofstream(path()) << kTemplate; }
   std::string path() const { return (folder.path() / "template.jinja").string(); }
   TemporaryDirectory folder;
 };
 
-// The texts of a stream's choices.
+// Returns the text of one choice of a stream.
 inline std::string streamed_text(const HttpReply& reply, int index = 0) {
   std::string text;
   for (const nlohmann::json& chunk : reply.chunks()) {
@@ -34,7 +34,7 @@ inline std::string streamed_text(const HttpReply& reply, int index = 0) {
   return text;
 }
 
-// A request for that many tokens.
+// Returns a request for this many greedy tokens.
 inline nlohmann::json greedy(int tokens, nlohmann::json more = nlohmann::json::object()) {
   nlohmann::json body = {{"prompt", kPrompt}, {"max_tokens", tokens}, {"temperature", 0}};
   body.update(more);

@@ -1,5 +1,5 @@
-// A server on two ranks, used by the clients that OpenAI and Anthropic publish: they check what they get, and their
-// types are what programs rely on.
+// A server on two ranks, used by the clients that OpenAI and Anthropic publish: they validate replies, and programs rely
+// on their types.
 //   npm install openai @anthropic-ai/sdk
 //   TP_NODE_MODULES=node_modules node tests/serve/openai_client_test.mjs build/bin/tp-infer [mpirun]
 import assert from 'node:assert/strict';

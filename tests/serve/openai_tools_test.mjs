@@ -1,5 +1,5 @@
-// Tools and thinking, as the clients that OpenAI and Anthropic publish see them; see openai_client_test.mjs. The model
-// says what a script says.
+// Tools and thinking through the clients that OpenAI and Anthropic publish; see openai_client_test.mjs. The model
+// follows a script.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -65,7 +65,7 @@ const tests = {
     assert.equal(message.tool_calls.length, 1);
   },
 
-  // The model says two days.
+  // Without constraints, the model writes two days.
   async 'gets calls that it forces, and that fit their schemas'() {
     const held = {...parameters, properties: {city: {enum: ['Oslo', 'Rome']}, days: {const: 1}}, required: ['city', 'days'],
                   additionalProperties: false};

@@ -23,7 +23,7 @@ constexpr const char* kScriptedTemplate =
     "{# <think> and </think> #}"
     "{% if add_generation_prompt %}{{ '#' + (script or 'plain') }}{% endif %}";
 
-// GPT-2's characters for bytes.
+// Returns the character that GPT-2's tokenizer uses for a byte.
 std::string byte_token(std::size_t byte) {
   const bool is_itself = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
   std::size_t character = byte;
@@ -38,8 +38,8 @@ std::string byte_token(std::size_t byte) {
 }
 
 struct Vocabulary {
-  std::vector<std::string> words{};       // after the bytes
-  std::vector<std::size_t> successors{};  // of all tokens; 0 where there is none
+  std::vector<std::string> words{};       // tokens after the 256 bytes
+  std::vector<std::size_t> successors{};  // successors of all tokens; 0: no successor
   std::size_t end = kBytes;
 
   std::size_t size() const { return kBytes + words.size(); }
@@ -111,7 +111,7 @@ Json config_of(const Vocabulary& vocabulary) {
           {"torch_dtype", "float32"}};
 }
 
-// The layer adds nothing to the embedding, of which the LM head makes the successor.
+// The layer adds nothing to the embedding, and the LM head maps each embedding to the token's successor.
 std::vector<TestTensor> weights_of(const Vocabulary& vocabulary) {
   const std::size_t size = vocabulary.size();
   std::vector<TestTensor> tensors;
@@ -172,7 +172,7 @@ const Scripts& tool_scripts() {
       {"broken",
        {"<tool_call>{\"name\": ", "\"get_weather\", \"arguments\": {", "\"city\"", " Oslo",
         "}}</tool_call>"}},
-      // Calls that are not quite right. A tokenizer has each text once.
+      // These calls are slightly wrong. Their texts differ, because each token has only one successor.
       {"bare", {"<tool_call>\n{\"name\": ", "\"get_time\"}", "\n\n</tool_call>"}},
       {"raw",
        {"<tool_call> {\"name\": \"get_weather\", ", "\"arguments\": {\"city\": \"New", "\n\tYork\"}}"}},

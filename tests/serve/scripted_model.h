@@ -1,4 +1,4 @@
-// A model that says what a test wants: its next token depends on its last one alone.
+// A model that follows a test's scripts: its next token depends on its last token only.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +8,15 @@
 
 namespace tp::test {
 
-// The tokens that follow the text "#name", with which a prompt ends. They all differ, as each has one
-// successor.
+// The tokens that follow a prompt ending with "#name". All tokens differ, because each has one successor.
 using Scripts = std::map<std::string, std::vector<std::string>>;
 
-// What the tests of tools use: thinking, text and calls in Hermes' notation. <tool_call> is a control token.
+// Returns the scripts of the tests of tools: thinking, text and calls in Hermes' notation. <tool_call> is a
+// control token.
 const Scripts& tool_scripts();
 
-// Writes a Llama of one-hot embeddings with such weights, a tokenizer and a chat template. The template ends
-// prompts with the script that its variable `script` names, "plain" unless given.
+// Writes a Llama model with one-hot embeddings, its tokenizer and a chat template. The template ends prompts
+// with the script that its variable `script` names, or with "plain".
 void write_scripted_model(const std::filesystem::path& folder, const Scripts& scripts);
 
 }  // namespace tp::test

@@ -1,4 +1,4 @@
-// Adapters as models of a server.
+// A server offers adapters as models.
 #include "tests/launch/demo_adapter.h"
 #include "tests/serve/served_program.h"
 
@@ -19,7 +19,7 @@ json lora_completion(const std::string& model, json more = json::object()) {
   return body;
 }
 
-TEST(ServeAdapters, AreModelsOfTheirOwn) {
+TEST(ServeAdapters, AreSeparateModels) {
   const DemoAdapter adapter;
   ServedProgram server(2, {"--weights", "f32", "--model-name", "base", "--lora", "tuned=" + adapter.path(),
                            "--lora", "nothing=" + adapter.path() + ":0"});

@@ -1,4 +1,4 @@
-// What clients of the server's API get.
+// Responses that clients of the server's API receive.
 
 #include "tests/serve/one_server.h"
 
@@ -139,8 +139,8 @@ TEST_F(ServeApiAlone, EchoesThePromptWithItsLogProbabilities) {
     EXPECT_TRUE(is_best || i < prompt) << "greedy tokens are the best";
   }
   EXPECT_EQ(lists.at("token_logprobs")[0], nullptr);
-  // The model's own choice is scored alike, whether it is generated or given: in steps of one token or of
-  // many, in which processors with products of bf16 round activations.
+  // The model's own text gets the same scores whether it is generated or given. The scores differ slightly,
+  // because processors with bf16 products round activations in steps of many tokens.
   const json ids =
       server().post("/tokenize", {{"content", choice.at("text")}, {"add_special", true}}).json().at("tokens");
   const json again =
@@ -199,7 +199,7 @@ TEST_F(ServeApiAlone, FindsTheBeginningOfALongPromptInItsCache) {
             0);
 }
 
-TEST_F(ServeApiAlone, StopsAtATextAndSaysAtWhich) {
+TEST_F(ServeApiAlone, StopsAtATextAndReportsIt) {
   const json whole = server().post("/v1/completions", greedy(20)).json().at("choices")[0];
   const std::string text = whole.at("text");
   const std::string stop = text.substr(text.size() / 2, 4);
@@ -283,9 +283,9 @@ TEST_F(ServeApiAlone, TokenizesAndBack) {
             "user: Hi\nassistant:");
 }
 
-// Requests of lm-evaluation-harness: the spelling of a control token becomes the token, and the token its
-// spelling.
-TEST_F(ServeApiAlone, TellsItsControlTokens) {
+// lm-evaluation-harness sends such requests: a control token's spelling becomes the token, and the token
+// becomes its spelling.
+TEST_F(ServeApiAlone, ListsItsControlTokens) {
   const json info = server().get("/tokenizer_info").json();
   EXPECT_EQ(info.at("bos_token"), "<|bos|>");
   EXPECT_EQ(info.at("eos_token"), "<|eos|>");

@@ -1,4 +1,5 @@
-// Tools together with an output schema, over the server's three APIs: an answer is calls or the shape.
+// Tools together with an output schema, over the server's three APIs: an answer is either a tool call or
+// matches the schema.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/tool_requests.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Both models think. One then calls a tool, and the other one writes the shape.
+// Both scripts think first. Then one calls a tool, and the other writes an object of the schema.
 Scripts scripts() {
   return {{"call",
            {"<think>", "It is not known.", "</think>", "<tool_call>",
@@ -27,7 +28,7 @@ json schema_of(const char* name, const char* type) {
 const json kFormat = {{"type", "json_schema"},
                       {"json_schema", {{"name", "o"}, {"schema", schema_of("t", "integer")}}}};
 
-// The parts of an answer: thinking, text, and the city of the call.
+// The parts of an answer: thinking, text, and the city argument of the call.
 struct Parts {
   std::string thought;
   std::string text;
@@ -153,14 +154,14 @@ TEST_F(ServeCallsOrShape, TheModelChoosesBetweenACallAndTheShapeInEveryApi) {
   }
 }
 
-// The scripts are not what the model may write, so its texts have any content.
+// The tool choice forbids the scripts' continuations, so the contents of these answers are arbitrary.
 TEST_F(ServeCallsOrShape, TheToolChoiceDecides) {
   const auto is_shape = [](const Parts& parts) {
     const json text = json::parse(parts.text, nullptr, false);
     return parts.city.empty() && text.is_object() && text.contains("t");
   };
   const auto is_call = [](const Parts& parts) { return parts.text.empty() && parts.city == "Oslo"; };
-  // Room for the longest white space and number.
+  // 300 tokens are enough for the longest white space and number.
   const json room = {{"max_tokens", 300}};
   const auto with = [&](const json& choice) {
     json more = room;
@@ -177,7 +178,7 @@ TEST_F(ServeCallsOrShape, TheToolChoiceDecides) {
   EXPECT_TRUE(is_call(messages_parts("call", with({{"type", "any"}}))));
 }
 
-TEST_F(ServeCallsOrShape, OtherConstraintsLeaveTheChoiceToo) {
+TEST_F(ServeCallsOrShape, OtherConstraintsAlsoAllowCalls) {
   for (const json& more : {json{{"guided_regex", "[0-9]+"}}, json{{"guided_choice", {"yes", "no"}}},
                            json{{"structured_outputs", {{"grammar", "root ::= \"a\""}}}}}) {
     json body = more;

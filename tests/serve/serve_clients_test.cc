@@ -1,4 +1,4 @@
-// Clients of each API read more than answers: ids, lists of models, and the texts of errors.
+// Clients of each API read more than answers: they use ids, lists of models, and error messages.
 #include "tests/serve/tool_requests.h"
 
 #include <iterator>
@@ -79,8 +79,8 @@ TEST_F(ServeApiAlone, ModelsHaveTheMembersOfBothApis) {
   }
 }
 
-// Claude Code and opencode find these words, and shorten the conversation.
-TEST(Serve, TellsAnthropicsClientsByHowMuchAPromptIsTooLong) {
+// Claude Code and opencode search for these words, and then shorten the conversation.
+TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
   const TemplateFile chat_template;
   ServedProgram server(
       kNoMpirun, {"--chat-template", chat_template.path(), "--max-length", "100", "--cache-tokens", "64"});
@@ -141,8 +141,8 @@ TEST_F(ServeApiAlone, ErrorsAreSentences) {
             "this is not an HTTP/1.1 request: its first line is not one of HTTP/1.1");
 }
 
-// OpenSSL has its own words for an answer without TLS.
-TEST_F(ServeApiAlone, AClientThatExpectsTlsSaysSo) {
+// OpenSSL's own error message for a server without TLS is hard to understand.
+TEST_F(ServeApiAlone, ExplainsThatAClientExpectsTls) {
   const Finished chat =
       run(kNoMpirun, {"chat", "--server", "https://127.0.0.1:" + std::to_string(server().port())});
   EXPECT_EQ(chat.status, 1) << chat.err;
@@ -168,7 +168,7 @@ TEST_F(ServeApiAlone, MisspelledRolesAreRefusedInEveryApi) {
               200);
 }
 
-// The template's own roles are right, too.
+// The roles that the template names are accepted, too.
 TEST(Serve, AcceptsTheRolesOfTheTemplate) {
   const TemporaryDirectory folder;
   const std::string file = folder.write(
@@ -183,8 +183,8 @@ TEST(Serve, AcceptsTheRolesOfTheTemplate) {
   server.end();
 }
 
-// vLLM reports only the ids that the request named.
-TEST(Serve, AnEndOfTextIsNoStopReason) {
+// As in vLLM, `stop_reason` reports only token ids that the request named.
+TEST(Serve, DoesNotReportTheEndOfTextAsAStopReason) {
   const ScriptedModel model;
   ServedProgram server(kNoMpirun, {"--model", model.folder.path().string()});
   const auto ask = [&](const json& more) {
@@ -201,7 +201,7 @@ TEST(Serve, AnEndOfTextIsNoStopReason) {
   server.end();
 }
 
-TEST(Serve, AFullQueueSaysWhyAndHow) {
+TEST(Serve, AFullQueueGivesTheReasonAndAdvice) {
   ServedProgram server(kNoMpirun, {"--max-queue", "1", "--max-sequences", "1"});
   const HttpReply many = server.post("/v1/completions", {{"prompt", {"a", "b", "c"}}, {"max_tokens", 1}});
   EXPECT_EQ(many.status, 400);

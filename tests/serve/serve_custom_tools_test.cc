@@ -1,4 +1,4 @@
-// Custom tools, which get a text in a given format, over OpenAI's two APIs.
+// Custom tools, whose input is a text in a given format, over OpenAI's two APIs.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/tool_requests.h"
 
@@ -18,8 +18,8 @@ constexpr const char* kPatchGrammar =
     "start: begin line+ end\nbegin: \"*** Begin Patch\" LF \"*** Add File: \" /(.+)/ LF\n"
     "line: \"+\" /(.*)/ LF -> line\nend: \"*** End Patch\" LF?\n%import common.LF\n";
 
-// In JSON, the model writes the same patch in parts. `free` is a text without a format, and `loose` is not in
-// the format that its tests ask for.
+// The model writes the patch inside JSON, in several tokens. `free` is a text without a format, and `loose`
+// does not match the format of its tests.
 Scripts scripts() {
   return {{"plain", {"Done."}},
           {"patch",
@@ -36,7 +36,7 @@ json custom_tool(const std::string& name, const json& format) {
 json lark_format(const std::string& grammar) {
   return {{"type", "grammar"}, {"syntax", "lark"}, {"definition", grammar}};
 }
-// The tool as in chat completions, with its members inside.
+// Converts a tool to the form of chat completions, with its members nested under "custom".
 json chat_tool(json tool) {
   tool.erase("type");
   if (json& format = tool["format"]; format.is_object() && format.at("type") == "grammar") {
@@ -185,7 +185,7 @@ TEST_F(ServeCustomTools, TheModelSeesFunctionsOfOneText) {
   EXPECT_EQ(last.at("content")[0].at("text"), "Done.");
 }
 
-TEST_F(ServeCustomTools, WhatCannotBeReadIsNamed) {
+TEST_F(ServeCustomTools, NamesUnreadableFormats) {
   const auto refusal = [&](const json& tool) -> std::string {
     const HttpReply reply = answer("patch", tool);
     EXPECT_EQ(reply.status, 400) << reply.body;

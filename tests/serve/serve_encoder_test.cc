@@ -1,4 +1,4 @@
-// /v1/embeddings, /v1/rerank and /v1/score.
+// The server's endpoints for encoders: /v1/embeddings, /v1/rerank and /v1/score.
 #include "model/tokenizer/text/base64.h"
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/text_encoder.h"
@@ -50,7 +50,7 @@ TEST(ServeEncoder, EmbedsTokensAndTextsInEitherEncoding) {
   server.end();
 }
 
-// Thousands of short calls, and clients that leave before, while and after their answer is computed.
+// Sends thousands of short calls. Some clients leave before, during or after the computation of their answer.
 TEST(ServeEncoder, OutlivesThousandsOfCallsAndClientsThatLeave) {
   const char* const wanted = std::getenv("TP_SOAK");
   const int calls = wanted != nullptr ? std::atoi(wanted) : 2000;
@@ -79,7 +79,7 @@ TEST(ServeEncoder, OutlivesThousandsOfCallsAndClientsThatLeave) {
   server.end();
 }
 
-// Weights are finite, and what is computed with the greatest of them is not.
+// The largest finite weight makes the results infinite.
 TEST(ServeEncoder, AnswersWithAnErrorInPlaceOfResultsThatAreNotFinite) {
   constexpr float kGreatest = std::numeric_limits<float>::max();
   const TextEncoder embedder("bert-embed-mean");
@@ -91,7 +91,7 @@ TEST(ServeEncoder, AnswersWithAnErrorInPlaceOfResultsThatAreNotFinite) {
   embeddings.end();
   const TextEncoder reranker("xlmroberta-reranker");
   overwrite(reranker.path(), "classifier.out_proj.weight", kGreatest, 0, 0);
-  overwrite(reranker.path(), "classifier.dense.bias", 9.0F, 0, 0);  // the sum exceeds the greatest number
+  overwrite(reranker.path(), "classifier.dense.bias", 9.0F, 0, 0);  // the sum exceeds the largest float
   ServedProgram scores(1, {"--model", reranker.path()});
   const auto ranked = scores.post("/v1/rerank", {{"query", "red"}, {"documents", {"sky"}}});
   EXPECT_EQ(ranked.status, 500);
@@ -117,7 +117,7 @@ TEST(ServeEncoder, RanksDocuments) {
   server.end();
 }
 
-// The scores of a reranker are those of /v1/rerank.
+// A reranker gives the same scores as in /v1/rerank.
 TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
   const TextEncoder model("xlmroberta-reranker");
   ServedProgram server(2, {"--model", model.path()});
@@ -145,7 +145,7 @@ TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
       server.post("/v1/rerank", {{"query", "blue sky"}, {"documents", {"red"}}, {"use_activation", false}})
           .json();
   EXPECT_NEAR(raw.at("results").at(0).at("relevance_score").get<double>(), logit, 1e-6);
-  // A text of 40 KiB with each of 2048 others would make 80 MiB of a small body.
+  // Pairing a text of 40 KiB with 2048 others would need 80 MiB for a small request body.
   const std::string text(40 << 10, 'a');
   const std::vector<std::string> others(2048, "b");
   for (const auto& [path, body] : {std::pair("/v1/score", json{{"text_1", text}, {"text_2", others}}),
@@ -159,8 +159,8 @@ TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
   server.end();
 }
 
-// One text with each of a list is a query with a list of documents. Its scores are cosines, with an
-// activation and without.
+// One text with a list of texts is treated as a query with a list of documents. The scores are cosines, with
+// or without an activation.
 TEST(ServeEncoder, ScoresListsWithAListwiseReranker) {
   const ListRerankerFolder model;
   ServedProgram server(2, {"--model", model.path()});
@@ -175,14 +175,14 @@ TEST(ServeEncoder, ScoresListsWithAListwiseReranker) {
     const json& result = reply.at("results")[i];
     const double score = result.at("relevance_score");
     EXPECT_LE(std::abs(score), 1.0);
-    // Later calls find a part of the prompt in the cache, which may change the last bits.
+    // Later calls find part of the prompt in the cache, which may change the last bits.
     EXPECT_EQ(raw.at("results")[i].at("index"), result.at("index"));
     EXPECT_NEAR(raw.at("results")[i].at("relevance_score").get<double>(), score, 1e-5);
     const json& same = scored.at("data").at(result.at("index").get<std::size_t>());
     EXPECT_NEAR(same.at("score").get<double>(), score, 1e-5);
   }
   EXPECT_EQ(scored.at("usage"), reply.at("usage"));
-  // Two texts each are lists of one document, so each has a prompt of its own.
+  // Two lists of two texts are two lists of one document, so each has its own prompt.
   const json pairs = {{"text_1", {"sky?", "sky?"}}, {"text_2", {"red", "blue"}}};
   const json apart = server.post("/v1/score", pairs).json();
   ASSERT_EQ(apart.at("data").size(), 2U);

@@ -1,4 +1,4 @@
-// Answers that are held to calls of tools, or to a shape behind thinking, over the server's three APIs.
+// Answers that must be tool calls, or must match a schema after thinking, over the server's three APIs.
 #include "tests/serve/tool_requests.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class ServeHeldAnswers : public testing::Test {
   static inline ServedProgram* server_ = nullptr;
 };
 
-TEST_F(ServeHeldAnswers, RequiredCallsComeRightBehindThinking) {
+TEST_F(ServeHeldAnswers, RequiredCallsFollowThinkingImmediately) {
   const json more = {{"tool_choice", "required"}, {"tools", {weather_tool(1)}}};
   const json choice = choice_of(held("call", more));
   const json message = choice.at("message");
@@ -75,12 +75,12 @@ TEST_F(ServeHeldAnswers, RequiredCallsComeRightBehindThinking) {
   EXPECT_EQ(arguments_of(streamed.at("tool_calls").at(0)), arguments_of(message.at("tool_calls")[0]));
 }
 
-// It says "Hello there." when it may.
+// Without the constraint, the model writes "Hello there.".
 TEST_F(ServeHeldAnswers, AModelThatWouldNotCallDoes) {
   for (const char* parallel : {"true", "false"}) {
     const json choice = choice_of(
         held("plain", {{"tool_choice", "required"}, {"parallel_tool_calls", json::parse(parallel)}}));
-    if (choice.at("finish_reason") == "length") continue;  // it may call without an end
+    if (choice.at("finish_reason") == "length") continue;  // the model may call tools without end
     ASSERT_FALSE(choice.at("message").at("tool_calls").empty()) << choice;
   }
 }
@@ -92,7 +92,7 @@ TEST_F(ServeHeldAnswers, ANamedToolIsCalledOnce) {
   EXPECT_EQ(message.at("tool_calls")[0].at("function"), (json{{"name", "get_time"}, {"arguments", "{}"}}));
 }
 
-// It says two days.
+// Without the constraint, the model writes two days.
 TEST_F(ServeHeldAnswers, StrictToolsHaveOnlyArgumentsThatTheirParametersAllow) {
   const auto message_of = [&](bool strict) {
     return choice_of(held("call", {{"tools", {weather_tool(1, strict)}}})).at("message");
@@ -107,7 +107,7 @@ TEST_F(ServeHeldAnswers, StrictToolsHaveOnlyArgumentsThatTheirParametersAllow) {
             "Hello there.");
 }
 
-TEST_F(ServeHeldAnswers, AShapeBeginsBehindThinkingWhichMayBeLimited) {
+TEST_F(ServeHeldAnswers, ASchemaAppliesAfterThinkingThatMayBeLimited) {
   const json format = {{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"schema", schema_of(3)}}}};
   for (const json& limit : {json(), json(2), json(0)}) {
     const json choice = choice_of(
@@ -126,7 +126,7 @@ TEST_F(ServeHeldAnswers, AShapeBeginsBehindThinkingWhichMayBeLimited) {
                    .contains("reasoning_content"));
 }
 
-TEST_F(ServeHeldAnswers, ResponsesAreHeldToo) {
+TEST_F(ServeHeldAnswers, RestrictResponses) {
   json tool = {{"type", "function"}, {"name", "get_weather"}, {"parameters", schema_of(1)}};
   json body = {{"input", "The weather?"},
                {"tools", {tool}},
@@ -148,7 +148,7 @@ TEST_F(ServeHeldAnswers, ResponsesAreHeldToo) {
   }
 }
 
-TEST_F(ServeHeldAnswers, AnthropicsMessagesAreHeldToo) {
+TEST_F(ServeHeldAnswers, RestrictAnthropicsMessages) {
   json body = {{"messages", {{{"role", "user"}, {"content", "The weather?"}}}},
                {"max_tokens", 300},
                {"tools", {{{"name", "get_weather"}, {"input_schema", schema_of(1)}}}},
@@ -170,7 +170,7 @@ TEST_F(ServeHeldAnswers, AnthropicsMessagesAreHeldToo) {
   for (const json& block : message.at("content")) EXPECT_NE(block.at("type"), "tool_use");
 }
 
-TEST_F(ServeHeldAnswers, WhatCannotBeHeldIsRefused) {
+TEST_F(ServeHeldAnswers, RejectsImpossibleRestrictions) {
   const auto chat_refusal = [&](const json& more) {
     return refusal("/v1/chat/completions", held("call", more));
   };
@@ -195,7 +195,7 @@ TEST_F(ServeHeldAnswers, WhatCannotBeHeldIsRefused) {
             0U);
 }
 
-// Their bytes and depths are limited, and nobody else notices.
+// Sizes and depths of schemas are limited, and other requests still work.
 TEST_F(ServeHeldAnswers, HostileToolsAreRefused) {
   json deep = {{"type", "string"}};
   for (int i = 0; i < 15; ++i) deep = {{"type", "object"}, {"properties", {{"a", deep}}}};
@@ -219,7 +219,7 @@ TEST_F(ServeHeldAnswers, HostileToolsAreRefused) {
     tool["function"]["parameters"] = parameters;
     const HttpReply reply =
         server_->post("/v1/chat/completions", held("call", {{"tools", {tool}}, {"max_tokens", 3}}));
-    if (reply.status == 200) continue;  // it is large, but can be satisfied
+    if (reply.status == 200) continue;  // the schema is large, but satisfiable
     EXPECT_EQ(reply.status, 400) << reply.body;
     EXPECT_NE(reply.body.find(text), std::string::npos) << reply.body;
   }

@@ -1,4 +1,4 @@
-// Keys of a server with names, and what SIGHUP to rank 0 does to them.
+// Keys with names at a server, and what SIGHUP to rank 0 changes.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
 

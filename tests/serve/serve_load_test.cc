@@ -1,4 +1,4 @@
-// Many clients at once, hostile ones among them.
+// Many clients at the same time, some of them hostile.
 
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
@@ -34,7 +34,7 @@ long resident_bytes(pid_t process) {
   return pages * ::getpagesize();
 }
 
-// A request whose answer takes long.
+// Returns a request whose answer takes long.
 json endless() { return {{"prompt", "Once"}, {"max_tokens", 450}, {"ignore_eos", true}, {"stream", true}}; }
 
 class ServeLoad : public testing::TestWithParam<std::size_t> {};
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(, ServeLoad, testing::Values(kNoMpirun, 2), [](const au
   return ranks.param == kNoMpirun ? std::string("WithoutMpirun") : std::to_string(ranks.param) + "Ranks";
 });
 
-TEST_P(ServeLoad, GivesTheSameTextsUnderLoadAsAlone) {
+TEST_P(ServeLoad, GivesTheSameTextsUnderLoad) {
   constexpr int kRequests = 64;
   ServedProgram server(GetParam(), {"--same-bits", "--quiet"});
   std::vector<std::string> alone;
@@ -65,7 +65,7 @@ TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
   for (int i = 0; i < 6; ++i) {
     clients.push_back(std::make_unique<HttpClient>(server.port()));
     json body = endless();
-    body["stream"] = i % 2 == 0;  // those that wait for the whole answer leave, too
+    body["stream"] = i % 2 == 0;  // clients that wait for the whole answer also leave
     clients.back()->send(request_text("POST", "/v1/completions", body.dump()));
   }
   clients.front()->read_until("data: ");
@@ -79,7 +79,7 @@ TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
   server.end();
 }
 
-TEST(Serve, AnswersAsManyRequestsAtOnceAsCanRunWhateverMayWait) {
+TEST(Serve, RunsFullBatchesRegardlessOfTheQueuesLimit) {
   ServedProgram server(kNoMpirun, {"--quiet", "--max-sequences", "64", "--max-queue", "1"});
   std::vector<std::future<HttpReply>> replies;
   for (int i = 0; i < 8; ++i) {
@@ -112,7 +112,7 @@ TEST(Serve, TurnsRequestsAwayThatCannotWait) {
   server.end();
 }
 
-TEST(Serve, ServesOthersBesideClientsThatBehaveBadly) {
+TEST(Serve, ServesClientsDespiteMisbehavingOnes) {
   ServedProgram server(kNoMpirun, {"--quiet"});
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < 300; ++i) clients.push_back(std::make_unique<HttpClient>(server.port()));
@@ -120,7 +120,7 @@ TEST(Serve, ServesOthersBesideClientsThatBehaveBadly) {
     clients.push_back(std::make_unique<HttpClient>(server.port()));
     clients.back()->send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n");
   }
-  for (int i = 0; i < 32; ++i) {  // which never read
+  for (int i = 0; i < 32; ++i) {  // clients that never read
     clients.push_back(std::make_unique<HttpClient>(server.port(), 4096));
     clients.back()->send(request_text("POST", "/v1/completions", endless().dump()));
   }
@@ -144,8 +144,9 @@ TEST(Serve, AnswersItsHealthDuringALongPrompt) {
   server.end();
 }
 
-// Random requests, half of which are broken off: nothing is left over. TP_SOAK asks for more of them.
-TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
+// Sends random requests, and half of the clients leave early. Afterwards nothing is left in use. TP_SOAK sets
+// the number of requests.
+TEST_P(ServeLoad, FreesEverythingAfterRandomRequests) {
   const char* const wanted = std::getenv("TP_SOAK");
   const int requests = wanted != nullptr ? std::atoi(wanted) : 200;
   ServedProgram server(GetParam(),
@@ -183,7 +184,7 @@ TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
   EXPECT_TRUE(server.is_idle());
   EXPECT_GT(answered, 0);
   EXPECT_EQ(server.metric("kv_cache_blocks_used"), 0);
-  if (!TP_SANITIZED) {  // sanitizers keep freed memory
+  if (!TP_SANITIZED) {  // sanitizers do not release freed memory
     EXPECT_LT(resident_bytes(rank_0) - early_memory, 32 << 20);
   }
   server.end();

@@ -1,4 +1,4 @@
-// Conversations of the three APIs in front of a chat template that refuses much.
+// Conversations of the three APIs with a strict chat template.
 #include "tests/serve/one_server.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@ namespace {
 
 using nlohmann::json;
 
-// As Qwen3's it looks for parts of a content; as Qwen3.5's it refuses a later system message; as Gemma's it
-// wants the user and the assistant to alternate.
+// The template combines restrictions: like Qwen3's, it searches for text in the content. Like Qwen3.5's, it
+// rejects later system messages. Like Gemma's, it requires the user and the assistant to alternate.
 constexpr const char* kStrict =
     "{% set n = namespace(user=true) %}{% for m in messages %}"
     "{% if m.role == 'system' and not loop.first %}{{ raise_exception('system first') }}{% endif %}"
@@ -29,7 +29,7 @@ const json kBody = json::parse(R"({"max_tokens": 1, "messages": [
   {"role": "assistant", "content": "A6", "tool_calls": null, "refusal": null},
   {"role": "user", "content": "U7"}]})");
 
-// The conversation in Anthropic's form.
+// kBody in the format of Anthropic's API.
 const json kAnthropic = json::parse(
     R"({"max_tokens": 1, "system": [{"type": "text", "text": "S0"}, {"type": "text", "text": "S1"}],
   "messages": [
@@ -43,7 +43,7 @@ const json kResponses = json::parse(R"({"max_output_tokens": 1, "instructions": 
   {"type": "function_call_output", "call_id": "c1", "output": "R5"},
   {"role": "user", "content": "U6"}]})");
 
-TEST(ServeMessages, OfEveryApiReachAStrictTemplate) {
+TEST(ServeMessages, ReachAStrictTemplateFromEveryApi) {
   const TemporaryDirectory directory;
   const std::string file = directory.write("strict.jinja", kStrict);
   ServedProgram server(kNoMpirun, {"--chat-template", file});

@@ -1,4 +1,4 @@
-// Values that clients of other servers send, and that vLLM, llama.cpp, OpenAI or Anthropic take.
+// Values that clients of other servers send, and that vLLM, llama.cpp, OpenAI or Anthropic accept.
 #include "tests/serve/tool_requests.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-// Writes thoughts only where they are asked for, and knows reasoning of the past.
+// The template does not start thinking itself, and it includes earlier reasoning.
 constexpr const char* kHistoryTemplate =
     "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
     "{% for message in messages %}<{{ message.role }}>{{ message.reasoning_content or '' }}|"
@@ -225,7 +225,8 @@ TEST_F(ServePeerValues, MessagesHonourTheirFormat) {
   EXPECT_NE(error("/v1/messages", wrong).value("message", "").find("`output_config`"), std::string::npos);
 }
 
-// The template would begin another answer, of another script.
+// If the server did not continue the client's text, the template would start a new answer with a different
+// script.
 TEST_F(ServePeerValues, MessagesContinueAnAnswerThatTheClientHasBegun) {
   const json blocks = {{{"type", "text"}, {"text", "Well #plain"}}};
   for (const json& content : {json("Well #plain"), blocks}) {
@@ -253,7 +254,7 @@ TEST_F(ServePeerValues, MessagesSignThoughts) {
   EXPECT_EQ(deltas.back(), "signature_delta");
 }
 
-TEST_F(ServePeerValues, MessagesTakeWhatServersOfAnthropicDid) {
+TEST_F(ServePeerValues, MessagesAcceptValuesOfAnthropicsServers) {
   const json blocks = {
       {{"type", "server_tool_use"}, {"id", "s"}, {"name", "web_search"}, {"input", json::object()}},
       {{"type", "web_search_tool_result"}, {"tool_use_id", "s"}, {"content", json::array()}},
@@ -268,7 +269,7 @@ TEST_F(ServePeerValues, MessagesTakeWhatServersOfAnthropicDid) {
   EXPECT_TRUE(warns_of(answer("/v1/messages", body), "server_tool_use"));
 }
 
-// A model that does not think is asked to, by clients that ask all models.
+// Some clients request thinking from all models, even those that cannot think.
 TEST_F(ServeApiAlone, AsksAModelToThinkThatCannot) {
   const json body = {{"max_tokens", 3},
                      {"messages", {user_says("Hi")}},

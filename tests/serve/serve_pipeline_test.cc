@@ -1,4 +1,4 @@
-// A server whose ranks are the stages of a pipeline.
+// A server whose ranks are pipeline stages.
 
 #include "tests/serve/one_server.h"
 
@@ -21,7 +21,8 @@ struct Question {
   json body;
 };
 
-// Greedy ones: their tokens are those of one rank unless two tokens are equally likely to the last bits.
+// The questions are greedy, so their tokens equal those of one rank unless two tokens are equally likely up
+// to the last bits.
 std::vector<Question> questions() {
   const json messages = {{{"role", "user"}, {"content", "Tell me a story"}}};
   return {{"/v1/completions", greedy(60, {{"ignore_eos", true}})},
@@ -35,7 +36,7 @@ std::string answer_text(const HttpReply& reply) {
   return choice.contains("message") ? choice.at("message").at("content") : choice.at("text");
 }
 
-// Asks everything at once.
+// Asks all questions at the same time.
 std::vector<std::string> answers(const ServedProgram& server) {
   std::vector<std::future<std::string>> replies;
   for (const Question& question : questions()) {
@@ -63,7 +64,7 @@ class ServePipeline : public testing::Test {
 
   std::string pid_file() const { return (folder_.path() / "pid").string(); }
 
-  // SIGTERM to rank 0: mpirun itself would kill the ranks.
+  // Sends SIGTERM to rank 0. mpirun would kill the ranks.
   void end_by_term() {
     pid_t rank_0 = 0;
     std::ifstream(pid_file()) >> rank_0;

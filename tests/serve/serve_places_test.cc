@@ -1,4 +1,4 @@
-// Texts that are echoed, and where in them tokens are.
+// Echoed texts and the offsets of their tokens.
 #include "tests/serve/one_server.h"
 
 #include <string>
@@ -39,7 +39,7 @@ TEST_F(ServeApiAlone, GeneratesNothingIfNoTokenIsAskedFor) {
   EXPECT_EQ(server().post("/v1/messages", messages).chunks().front().at("type"), "message_start");
 }
 
-// U+1F600 is in no vocabulary of the demo model's size.
+// The demo model's vocabulary is too small to contain U+1F600.
 TEST_F(ServeApiAlone, CharactersInSeveralTokensHaveTheirBytesAndOnePlace) {
   const std::string face = "\xF0\x9F\x98\x80";
   const json pieces =
@@ -60,7 +60,7 @@ TEST_F(ServeApiAlone, CharactersInSeveralTokensHaveTheirBytesAndOnePlace) {
   ASSERT_GE(lists.at("text_offset").size(), 4U) << lists;
   EXPECT_EQ(lists.at("tokens").at(0), "a");
   EXPECT_EQ(lists.at("text_offset").at(0), 0);
-  const std::size_t end = lists.at("tokens").size() - 1;  // the end token
+  const std::size_t end = lists.at("tokens").size() - 1;  // index of the end token
   for (std::size_t i = 1; i + 1 < end; ++i) EXPECT_EQ(lists.at("text_offset").at(i), 1) << lists;
   EXPECT_EQ(lists.at("text_offset").at(end - 1), 2) << lists;
   EXPECT_EQ(lists.at("text_offset").at(end), 3) << lists;
@@ -89,7 +89,8 @@ TEST_F(ServeApiAlone, CharactersInSeveralTokensHaveTheirBytesAndOnePlace) {
   EXPECT_EQ(bytes, "a" + face) << chat;
 }
 
-// lm-evaluation-harness sums all entries but the last one, so a missing entry loses a token of the text.
+// lm-evaluation-harness sums all entries except the last one, so a missing entry would lose a token of the
+// text.
 TEST_F(ServeApiAlone, EveryGeneratedTokenHasAnEntryEvenTheEndToken) {
   const json ends = {{"prompt", {"Once", "Once upon"}},
                      {"n", 2},
@@ -134,7 +135,7 @@ TEST_F(ServeApiAlone, EveryGeneratedTokenHasAnEntryEvenTheEndToken) {
   }
 }
 
-// A stop text may begin in any token, which holds its text back, but not its place.
+// A possible stop text delays a token's text, but does not change its offset.
 TEST_F(ServeApiAlone, PlacesOfTokensDoNotDependOnStopTexts) {
   const json plain = greedy(8, {{"logprobs", 0}});
   const auto offsets = [&](const json& body) {

@@ -1,5 +1,5 @@
-// Marked streams, and answers that continue a record after any number of tokens: the server's side of the
-// gateway.
+// The server's side of the gateway: streams with marks, and answers that continue a record after any number
+// of tokens.
 #include "tests/serve/tool_requests.h"
 
 #include <regex>
@@ -13,13 +13,13 @@ using nlohmann::json;
 
 constexpr const char* kSecret = "secret";
 
-// Times differ between two runs.
+// Removes the times, because they differ between runs.
 std::string without_times(const std::string& text) {
   static const std::regex kTimes("\"timings\":\\{[^}]*\\}");
   return std::regex_replace(text, kTimes, "\"timings\":{}");
 }
 
-// The events, sorted by choice: choices of several continuations arrive in any order.
+// Sorts the events by choice, because the choices of several continuations arrive in any order.
 std::string by_choice(const std::string& text) {
   std::map<std::size_t, std::string> events;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -40,7 +40,7 @@ struct Unit {
   std::string mark;
 };
 
-// The pieces that the gateway receives, each with its mark.
+// Returns the pieces that the gateway receives, each with its mark.
 std::vector<Unit> units_of(const std::string& body) {
   std::vector<Unit> units;
   std::string piece;
@@ -66,7 +66,7 @@ struct Case {
 
 class ServeRecord : public testing::Test {
  protected:
-  // Nobody listens at port 1.
+  // Announces the server to port 1, where nobody listens.
   static Arguments announcing(Arguments arguments) {
     arguments.insert(arguments.end(),
                      {"--host", "127.0.0.1", "--same-bits", "--announce", "http://127.0.0.1:1/secret"});
@@ -82,7 +82,8 @@ class ServeRecord : public testing::Test {
                      {{"tp-gateway", kSecret}, {"tp-record-bytes", std::to_string(record.size())}});
   }
 
-  // Compares an undisturbed answer with those that continue it after each of its tokens. Returns its tokens.
+  // Compares an undisturbed answer with answers that continue it after each of its tokens. Returns its number
+  // of tokens.
   static std::size_t expect_continuations(const ServedProgram& server, const Case& asked) {
     ask(server, asked, {}, false);  // fills the prefix cache
     const HttpReply whole = ask(server, asked, {}, false);
@@ -155,7 +156,7 @@ TEST_F(ServeRecord, ContinuesTextsAfterEachToken) {
   server.end();
 }
 
-// The server computes these answers again, and compares the tokens.
+// The server computes these answers from the beginning, and compares the tokens with the record.
 TEST_F(ServeRecord, ContinuesAnswersThatCannotStartInTheMiddle) {
   ServedProgram server(kNoMpirun, announcing({}));
   const json text = {{"prompt", kPrompt}, {"max_tokens", 5}, {"temperature", 0}};

@@ -1,4 +1,4 @@
-// What the server refuses, and whom it lets in.
+// Requests that the server rejects, and clients that it admits.
 
 #include "tests/serve/one_server.h"
 
@@ -63,7 +63,7 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   EXPECT_EQ(post_text(server().port(), "/v1/completions", std::string(100'000, '['), {}).status, 400);
 }
 
-TEST_F(ServeApiAlone, RefusesWhatWouldCostTooMuch) {
+TEST_F(ServeApiAlone, RejectsExpensiveRequests) {
   const auto param = [](const HttpReply& reply) { return reply.json().at("error").at("param"); };
   EXPECT_EQ(param(server().post("/v1/completions", greedy(1, {{"logprobs", 21}}))), "logprobs");
   const json messages = {{{"role", "user"}, {"content", "Hi"}}};
@@ -84,7 +84,7 @@ TEST_F(ServeApiAlone, RefusesWhatWouldCostTooMuch) {
       2000U);
 }
 
-// A client's JSON text inside of JSON may be nested, too.
+// Arguments are JSON inside a JSON string, and they may be deeply nested, too.
 TEST_F(ServeApiAlone, OutlivesArgumentsOfManyLevels) {
   const std::string levels(100'000, '[');
   const std::string arguments = "{\"a\": " + levels + std::string(levels.size(), ']') + "}";
@@ -123,7 +123,7 @@ TEST_F(ServeApiAlone, RefusesConstraintsByTheNameThatTheClientGaveThem) {
   EXPECT_EQ(text.json().at("error").at("param"), "text") << text.body;
 }
 
-// The engine knows the name that the server gives a member; a client knows its own.
+// The engine's errors use the server's names of members. Clients expect the names of their API.
 TEST_F(ServeApiAlone, NamesTheMembersOfTheClientsApiInErrorsOfTheEngine) {
   const auto error = [](const HttpReply& reply) {
     EXPECT_EQ(reply.status, 400) << reply.body;

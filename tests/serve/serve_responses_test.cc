@@ -1,4 +1,4 @@
-// Members of /v1/responses besides texts: log-probabilities, penalties, and the members that clients require.
+// Members of /v1/responses besides text: log-probabilities, penalties, and members that clients require.
 #include "tests/serve/tool_requests.h"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ json text_part(const json& response) {
   return {};
 }
 
-// The log-probabilities in a stream: those of the deltas, and those of the events at the end of the text.
+// Returns the log-probabilities of a stream's deltas. Checks that the events at the end of the text repeat
+// them.
 json expect_streamed_logprobs(const HttpReply& stream) {
   json deltas = json::array();
   json done, last;
@@ -78,8 +79,8 @@ TEST_F(ServeApiAlone, ResponsesHaveTheLogProbabilitiesOfTheirText) {
   EXPECT_EQ(text_part(server().post("/v1/responses", plain).json()).at("logprobs"), json::array());
 }
 
-// Tokens of thinking, of markers and of calls are not tokens of the text.
-TEST(ServeResponses, LogProbabilitiesAreThoseOfTheTextAlone) {
+// Tokens of thinking, markers and calls do not belong to the text.
+TEST(ServeResponses, LogProbabilitiesCoverOnlyTheText) {
   const ScriptedModel model;
   ServedProgram server(kNoMpirun, {"--model", model.folder.path().string()});
   for (const auto& [script, tokens] : tool_scripts()) {
@@ -96,7 +97,7 @@ TEST(ServeResponses, LogProbabilitiesAreThoseOfTheTextAlone) {
     for (const json& item : whole.at("output")) {
       if (item.at("type") != "message") continue;
       const json part = item.at("content").at(0);
-      // A message has no white space at its ends, but its tokens may.
+      // The message's text is stripped of white space at both ends, but its tokens are not.
       EXPECT_EQ(stripped(text_of(part.at("logprobs"))), part.at("text")) << part;
       all.push_back(part.at("logprobs"));
     }
@@ -124,7 +125,7 @@ TEST_F(ServeApiAlone, ResponsesHonourPenaltiesAndBiases) {
     const json expected =
         server().post("/v1/chat/completions", chat).json()["choices"][0]["message"]["content"];
     EXPECT_EQ(text_part(response).at("text"), expected) << setting;
-    // A penalty on presence alone does not change this text.
+    // The presence penalty alone does not change this text.
     if (!setting.contains("presence_penalty")) {
       EXPECT_NE(text_part(response).at("text"), usual) << setting;
     }
@@ -133,7 +134,7 @@ TEST_F(ServeApiAlone, ResponsesHonourPenaltiesAndBiases) {
   }
 }
 
-// https://www.openresponses.org/specification, ResponseResource
+// The required members of ResponseResource in https://www.openresponses.org/specification
 constexpr const char* kRequired[] = {"id",
                                      "object",
                                      "created_at",
@@ -197,7 +198,7 @@ TEST(ServeResponses, ACompleteResponseHasItsTimeAndSealedThinking) {
   EXPECT_GE(whole.at("completed_at"), whole.at("created_at"));
   const json thoughts = whole.at("output").at(0);
   ASSERT_EQ(thoughts.at("type"), "reasoning") << whole;
-  // The AI SDK sends back this member alone.
+  // The AI SDK sends back only `encrypted_content`.
   const json kept = {{"type", "reasoning"},
                      {"summary", json::array()},
                      {"encrypted_content", thoughts.at("encrypted_content")}};

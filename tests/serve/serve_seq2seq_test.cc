@@ -1,4 +1,4 @@
-// The server with an encoder-decoder.
+// A server with an encoder-decoder model.
 #include "tests/launch/text_seq2seq.h"
 #include "tests/serve/served_program.h"
 

@@ -1,4 +1,4 @@
-// How a server ends: well, at once, and when it loses a rank.
+// How a server ends: after its answers, immediately, or when it loses a rank.
 
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
@@ -31,7 +31,7 @@ struct Ending {
   const char* name;
   std::size_t ranks;
   int signal;
-  bool to_rank_0;  // else to what was started, which is mpirun if there is one
+  bool to_rank_0;  // if false, the signal goes to the started process: mpirun, or the server without mpirun
 };
 
 class ServeEnding : public testing::TestWithParam<Ending> {};
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(, ServeEnding,
                                          Ending{"TermToRank0", 2, SIGTERM, true}),
                          [](const auto& ending) { return ending.param.name; });
 
-TEST_P(ServeEnding, FinishesWhatItHasBegun) {
+TEST_P(ServeEnding, FinishesStartedRequests) {
   TemporaryDirectory folder;
   const std::string pid_file = (folder.path() / "pid").string();
   ServedProgram server(GetParam().ranks, {"--pid-file", pid_file, "--quiet"});
@@ -63,7 +63,7 @@ TEST_P(ServeEnding, FinishesWhatItHasBegun) {
   EXPECT_FALSE(std::filesystem::exists(pid_file));
 }
 
-TEST(Serve, TellsStreamsThatTakeTooLong) {
+TEST(Serve, ReportsTimeoutsToStreams) {
   ServedProgram server(kNoMpirun, {"--drain-seconds", "0", "--quiet"});
   const auto client = begin_stream(server, 450);
   ::kill(server.process().pid(), SIGTERM);
@@ -84,7 +84,7 @@ TEST(Serve, LeavesAtTheSecondSignal) {
   EXPECT_EQ(server.process().finish().status, 0);
 }
 
-TEST(ServeLoss, TellsClientsThatARankHasDied) {
+TEST(ServeLoss, ReportsADeadRankToClients) {
   ServedProgram server(3, {"--quiet"});
   const auto client = begin_stream(server, 450);
   ::kill(server.process().rank(2), SIGKILL);
@@ -94,7 +94,7 @@ TEST(ServeLoss, TellsClientsThatARankHasDied) {
   EXPECT_NE(server.process().finish().status, 0);
 }
 
-TEST(ServeLoss, TellsClientsOfARankThatStandsStill) {
+TEST(ServeLoss, ReportsAStalledRankToClients) {
   ServedProgram server(2, {"--timeout", "1", "--quiet"});
   const auto client = begin_stream(server, 450);
   const pid_t rank = server.process().rank(1);
@@ -106,7 +106,7 @@ TEST(ServeLoss, TellsClientsOfARankThatStandsStill) {
   EXPECT_NE(server.process().finish().status, 0);
 }
 
-TEST(Serve, SaysThatItsPortIsTaken) {
+TEST(Serve, ReportsThatItsPortIsTaken) {
   ServedProgram server(kNoMpirun, {"--quiet"});
   const Finished second = run(kNoMpirun, {"serve", "--port", std::to_string(server.port())});
   expect_one_line(second, 1, "Address already in use");

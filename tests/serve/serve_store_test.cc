@@ -1,5 +1,5 @@
-// Prompts on disk, over sockets and on the command line: texts are those of computed prompts, across
-// restarts, rank counts and killed ranks.
+// Stored prompts over HTTP and on the command line: texts equal those of computed prompts, even across
+// restarts, different numbers of ranks, and killed ranks.
 #include "tests/serve/one_server.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-// Some 200 tokens of the demo model.
+// Returns a prompt of about 200 tokens of the demo model.
 std::string long_prompt() {
   std::string text = "Once upon a time there was a girl named Emma.";
   for (int i = 0; i < 12; ++i) text += " She had a white hen, and the hen liked to play in the park.";
@@ -36,7 +36,7 @@ class StoreFolder {
     return more;
   }
   std::string path() const { return folder_.path().string(); }
-  // The number of files whose names end like this.
+  // Returns the number of files whose names end with `end`.
   std::size_t files(const std::string& end) const {
     return static_cast<std::size_t>(std::ranges::count_if(
         std::filesystem::recursive_directory_iterator(folder_.path()),
@@ -84,7 +84,7 @@ TEST(ServeStore, AnswersAfterARestartAsBeforeOnAnyRanks) {
   }
 }
 
-TEST(ServeStore, NeitherReadsNorWritesPromptsThatAreNotToBeCached) {
+TEST(ServeStore, IgnoresPromptsWithoutCaching) {
   const StoreFolder store;
   ServedProgram server(1, store.arguments({}));
   completion_of(server, {{"cache_prompt", false}});
@@ -93,7 +93,7 @@ TEST(ServeStore, NeitherReadsNorWritesPromptsThatAreNotToBeCached) {
   server.end();
 }
 
-// The files, rank 0's index and the counts of what is queued; a later prompt is stored again.
+// DELETE removes the files, rank 0's index and the counts of queued files. A later prompt is stored again.
 TEST(ServeStore, IsClearedByAnOperatorWithAKey) {
   const StoreFolder store;
   ServedProgram server(2, store.arguments({"--api-key", "secret"}));
@@ -153,7 +153,7 @@ TEST(GenerateStore, WritesTheSameTextOnAnyRanks) {
   }
 }
 
-// TP_STORE_KILLS: number of kills; 20 take half a minute.
+// TP_STORE_KILLS sets the number of kills. 20 kills take half a minute.
 TEST(GenerateStore, SurvivesRanksThatAreKilledWhileTheyWrite) {
   const char* const wanted = std::getenv("TP_STORE_KILLS");
   const int kills = wanted == nullptr ? 6 : std::atoi(wanted);
@@ -172,7 +172,7 @@ TEST(GenerateStore, SurvivesRanksThatAreKilledWhileTheyWrite) {
     if (victim != -1) ::kill(victim, SIGKILL);
     process.finish();
   }
-  // As if the writers had ended some time ago.
+  // The test backdates the temporary files, so their writers seem to have ended long ago.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(store.path())) {
     const timespec times[2] = {{1000, 0}, {1000, 0}};
     if (entry.path().extension() == ".tmp") ::utimensat(AT_FDCWD, entry.path().c_str(), times, 0);

@@ -1,4 +1,4 @@
-// Tools and thinking over the server's three APIs, with a model that says what it is told to.
+// Tools and thinking over the server's three APIs, with a model that follows scripts.
 #include "tests/doc_example.h"
 #include "tests/serve/tool_requests.h"
 
@@ -70,7 +70,7 @@ class ServeToolsAlone : public testing::Test {
   static inline ServedProgram* server_ = nullptr;
 };
 
-TEST_F(ServeToolsAlone, SeveralCallsAreOneMessageUnlessTheRequestWantsOne) {
+TEST_F(ServeToolsAlone, SeveralCallsAreOneMessageByDefault) {
   const json calls = message_of(chat("two")).at("tool_calls");
   ASSERT_EQ(calls.size(), 2U);
   EXPECT_EQ(calls[1].at("function"), (json{{"name", "get_time"}, {"arguments", "{}"}}));
@@ -82,20 +82,20 @@ TEST_F(ServeToolsAlone, SeveralCallsAreOneMessageUnlessTheRequestWantsOne) {
   EXPECT_EQ(message_of(chat("two", {{"parallel_tool_calls", false}})).at("tool_calls").size(), 1U);
 }
 
-TEST_F(ServeToolsAlone, WhatIsNoCallStaysText) {
+TEST_F(ServeToolsAlone, KeepsMalformedCallsAsText) {
   const std::string broken =
       "<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\" Oslo}}</tool_call>";
   const HttpReply reply = server_->post("/v1/chat/completions", chat("broken"));
   EXPECT_EQ(reply.json().at("choices").at(0).at("message").at("content"), broken);
   EXPECT_EQ(reply.json().at("choices").at(0).at("finish_reason"), "stop");
-  // Without the tool, or without any, there is nothing to call.
+  // If the request does not contain the tool, or contains no tools, the text is not a call.
   EXPECT_FALSE(message_of(chat("two", {{"tools", {function_tool("other")}}})).contains("tool_calls"));
   EXPECT_FALSE(message_of(chat("two", {{"tools", nullptr}})).contains("tool_calls"));
   EXPECT_FALSE(message_of(chat("two", {{"tool_choice", "none"}})).contains("tool_calls"));
   EXPECT_EQ(message_of(chat("plain")), (json{{"role", "assistant"}, {"content", "Hello there."}}));
 }
 
-TEST_F(ServeToolsAlone, AStreamIsTheWholeAnswerWhateverTheModelWrites) {
+TEST_F(ServeToolsAlone, AStreamEqualsTheWholeAnswerForAnyText) {
   const auto shown = [](const json& message) {
     json calls = json::array();
     for (const json& call : message.value("tool_calls", json::array())) calls.push_back(call.at("function"));
@@ -237,7 +237,7 @@ TEST(ChatTools, TheExampleOfTheGuideCallsATool) {
   EXPECT_EQ(finished.out, "Let me see.\nget_weather({\"city\": \"Oslo\", \"days\": 2})\n");
 }
 
-// A person sees thinking dimmed, and calls as calls.
+// A terminal shows thinking dimmed, and calls in readable form.
 TEST(ChatTools, ATerminalShowsThinkingDimmedAndCallsAsCalls) {
   const ScriptedModel model;
   const json conversation = {

@@ -60,7 +60,7 @@ double ServedProgram::metric(const std::string& name) const {
 }
 
 void ServedProgram::end() {
-  // mpirun forwards it; without mpirun it is the server itself.
+  // mpirun forwards the signal. Without mpirun, the process is the server itself.
   ::kill(process_.pid(), SIGUSR1);
   EXPECT_EQ(process_.finish().status, 0);
 }

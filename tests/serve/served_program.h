@@ -1,4 +1,4 @@
-// tp-infer serve, as a user runs it.
+// tp-infer serve, run like a user runs it.
 #pragma once
 
 #include "tests/launch/program.h"
@@ -19,7 +19,7 @@ inline const std::string kTemplate =
 
 class ServedProgram {
  public:
-  // Starts it on a free port and waits until it takes requests.
+  // Starts the server on a free port and waits until it accepts requests.
   explicit ServedProgram(std::size_t ranks, Arguments arguments = {}, const StartOptions& options = {});
 
   std::uint16_t port() const { return port_; }
@@ -32,12 +32,12 @@ class ServedProgram {
     return test::post(port_, target, body, headers);
   }
   nlohmann::json status() const { return get("/v1/status").json(); }
-  // Waits until nothing runs or waits in the engine.
+  // Waits until the engine has no running or waiting requests, and returns whether it has none.
   bool is_idle(double seconds = 30) const;
-  // The value of a metric, summed over its labels.
+  // Returns a metric's value, summed over its labels.
   double metric(const std::string& name) const;
 
-  // Ends it as a user does, and expects that it ends well.
+  // Ends the server like a user does, and expects the exit status 0.
   void end();
 
  private:

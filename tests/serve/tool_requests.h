@@ -1,4 +1,4 @@
-// Requests with tools, to a model that says what it is told to.
+// Requests with tools to a model that follows scripts.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -32,7 +32,7 @@ inline nlohmann::json chat(const std::string& script, const nlohmann::json& more
   return body;
 }
 
-// The message that a stream's deltas make.
+// Assembles the message from a stream's deltas.
 inline nlohmann::json streamed_message(const HttpReply& reply) {
   nlohmann::json message = {
       {"content", ""}, {"reasoning_content", ""}, {"tool_calls", nlohmann::json::array()}};

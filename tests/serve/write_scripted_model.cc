@@ -1,5 +1,5 @@
-// write_scripted_model FOLDER [SCRIPTS]: a model that writes scripts, for tests that are not in C++. SCRIPTS
-// is a file in JSON. Without it, the model is the one of the tests of tools.
+// write_scripted_model FOLDER [SCRIPTS]: writes a model that follows scripts, for tests that are not in C++.
+// SCRIPTS is a file in JSON. Without it, the model is the one of the tests of tools.
 #include "tests/serve/scripted_model.h"
 
 #include <fstream>

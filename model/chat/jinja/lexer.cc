@@ -288,7 +288,7 @@ class Lexer {
                                  digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos);
     const unsigned long value = valid ? std::stoul(digits, nullptr, octal ? 8 : 16) : 0x110000;
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
-      fail(fmt::format("the string has an escape \\{}{} that is no character", kind, digits));
+      fail(fmt::format("the string has an escape \\{}{} that is not a character", kind, digits));
     utf8::append(out, static_cast<char32_t>(value));
     return begin + length;
   }

@@ -95,7 +95,7 @@ Value arithmetic(std::string_view operation, const Number& a, const Number& b) {
   if (a.value == 0.0 && b.value < 0.0) zero_division();
   const double power = std::pow(a.value, b.value);
   if (!std::isfinite(power) && std::isfinite(a.value) && std::isfinite(b.value))
-    throw EvaluationError("the power is no number that a computer can hold");
+    throw EvaluationError("the power does not fit into a number");
   return power;
 }
 

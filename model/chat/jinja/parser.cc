@@ -81,7 +81,7 @@ class Parser {
     if (word == "with") return parse_with();
     if (word == "generation") return parse_generation();
     if (word == "break" || word == "continue") return parse_jump(position, word);
-    throw SyntaxError(position, fmt::format("'{}' is no statement that chat templates may use here", word));
+    throw SyntaxError(position, fmt::format("chat templates may not use the statement '{}' here", word));
   }
 
   Statement::Node parse_if() {

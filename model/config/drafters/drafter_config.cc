@@ -45,7 +45,7 @@ bool is_set(const json& object, const char* key) {
 [[noreturn]] void refuse_drafter(const std::string& where, std::string_view what) {
   throw_error<ConfigError>(
       "{}: this drafter is not supported: expected EAGLE-3 with one layer of Llama, or DFlash or DSpark with "
-      "layers of Qwen3, found {}; use another drafter, or guess in another way",
+      "layers of Qwen3, found {}; use another drafter, or use a different kind of drafts",
       where, printable(what));
 }
 
@@ -228,7 +228,7 @@ void read_eagle3(const JsonNode& fields, const std::string& where, DrafterConfig
                        "{}: expected fc_norm or norm_before_fc, found both; check config.json", where);
   // EAGLE 3.1's own code assumes true.
   require<ConfigError>(!config.fc_norm || fields.has("norm_output"),
-                       "{}: expected norm_output beside fc_norm, true or false, found nothing; add the value "
+                       "{}: expected norm_output (true or false) with fc_norm, found nothing; add the value "
                        "with which the drafter was trained",
                        where);
   if (const std::size_t layers = fields.size_or("num_hidden_layers", 1); layers != 1)
@@ -318,11 +318,11 @@ std::vector<std::size_t> captured_places(const DrafterConfig& config, std::size_
                                     : std::vector<std::size_t>{2, target_layers / 2, target_layers - 3};
   require<ConfigError>(
       config.target_layers == 0 || config.target_layers == target_layers,
-      "cannot guess with this drafter: expected a target with {} layers (num_target_layers), found {}; use "
+      "cannot draft with this drafter: expected a target with {} layers (num_target_layers), found {}; use "
       "the target for which the drafter was trained",
       config.target_layers, target_layers);
   require<ConfigError>(!places.empty() && std::ranges::max(places) <= target_layers,
-                       "cannot guess with this drafter: expected a target with at least {} layers, found {}; "
+                       "cannot draft with this drafter: expected a target with at least {} layers, found {}; "
                        "use the target for which the drafter was trained",
                        places.empty() ? kLeast : std::ranges::max(places), target_layers);
   return places;

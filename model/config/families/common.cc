@@ -113,7 +113,7 @@ std::optional<QueryScalingSpec> query_scaling_of(const CheckpointConfig& config)
   const std::size_t step = config.rope_scaling.original_max_position_embeddings;
   require<ConfigError>(step != 0,
                        "llama_4_scaling_beta is {}, expected a scaled RoPE with "
-                       "original_max_position_embeddings beside it, found none; check config.json",
+                       "original_max_position_embeddings, found none; check config.json",
                        config.llama_4_scaling_beta);
   return QueryScalingSpec{.factor = config.llama_4_scaling_beta, .step = static_cast<double>(step)};
 }

@@ -11,7 +11,7 @@ TokenId unknown_from_json(const JsonNode& json, const Vocabulary& vocabulary, co
   const std::string name = json.string_or("unk_token", usual_name);
   const std::optional<TokenId> id = vocabulary.find(name);
   if (!id)
-    json.fail(fmt::format("'{}' for unknown words, which is no token", name), "a token of the vocabulary");
+    json.fail(fmt::format("'{}' for unknown words, which is not a token", name), "a token of the vocabulary");
   return *id;
 }
 

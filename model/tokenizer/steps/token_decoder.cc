@@ -15,7 +15,7 @@ ReplaceDecoder replace_from_json(const JsonNode& json, bool joined) {
   std::optional<std::string> literal;
   if (const std::optional<JsonNode> text = pattern.find("String")) literal = text->string();
   if (joined && (!literal || literal->empty()))
-    pattern.fail("a regular expression behind a decoder that joins all tokens",
+    pattern.fail("a regular expression after a decoder that joins all tokens",
                  "a string, which can be searched for in text that is still growing", "use another model");
   return ReplaceDecoder(pattern_from_json(pattern), literal, json.at("content").string(), joined);
 }
@@ -39,7 +39,7 @@ bool is_of_words(const std::string& type) {
 DecoderPart word_decoder_from_json(const JsonNode& json, bool joined) {
   const std::string& type = json.type();
   if (joined)
-    json.fail(type + " behind a decoder that joins all tokens", "it in front of that", "use another model");
+    json.fail(type + " after a decoder that joins all tokens", "it in front of that", "use another model");
   if (type == "WordPiece") return WordPieceDecoder(json.at("prefix").string(), json.at("cleanup").boolean());
   if (type == "BPEDecoder") return WordEndDecoder(text_that_is_not_empty(json.at("suffix")));
   return CtcDecoder(json.at("pad_token").string(), text_that_is_not_empty(json.at("word_delimiter_token")),

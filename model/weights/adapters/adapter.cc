@@ -99,11 +99,11 @@ std::optional<Adapter> Adapters::take_replaced(const TensorNames& names) {
     }
     std::swap(adapter.tensors, replaced.tensors);  // the adapter keeps its tables
     if (replaced.tensors.empty()) continue;
-    require<ConfigError>(
-        all_.size() == 1,
-        "{}: the adapter {} replaces {} (modules_to_save), expected no other adapter beside it; "
-        "leave the others out, or merge it into the model (tp-infer quantize --lora)",
-        printable(adapter.place), printable(adapter.name), printable(replaced.tensors.begin()->second.name));
+    require<ConfigError>(all_.size() == 1,
+                         "{}: the adapter {} replaces {} (modules_to_save), expected no other adapter; leave "
+                         "the others out, or merge it into the model (tp-infer quantize --lora)",
+                         printable(adapter.place), printable(adapter.name),
+                         printable(replaced.tensors.begin()->second.name));
     adapter.is_exclusive = true;
     taken = std::move(replaced);
   }

@@ -71,7 +71,7 @@ MergedCheckpoint::MergedCheckpoint(std::unique_ptr<WeightSource> stored, Adapter
       require<ConfigError>(
           !tied.contains(tensor),
           "{}: cannot merge the adapter {}: it changes {}, which is embedding and LM head at once; "
-          "use it beside the model (--lora of generate and serve)",
+          "use it together with the model (--lora of generate and serve)",
           printable(adapter.place), printable(adapter.name), printable(tensor));
     };
     for (const auto& [layer, factors] : adapter.layers) check(tensor_names::weight_of(layer));

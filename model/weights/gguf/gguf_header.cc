@@ -115,7 +115,7 @@ void check_magic(std::span<const std::byte> file, const std::string& file_name) 
                                std::min(kMagic.size(), file.size()));
   if (magic == kMagic) return;
   refuse_other_kinds(file, file_name, FileKind::gguf);
-  throw_error<CheckpointError>("{}: the file begins with \"{}\", expected \"GGUF\"; this is no GGUF file",
+  throw_error<CheckpointError>("{}: the file begins with \"{}\", expected \"GGUF\"; this is not a GGUF file",
                                file_name, printable(magic));
 }
 

@@ -47,19 +47,18 @@ void require_whole_blocks(const Raw& elements, const Nf4State& state) {
       "{}: {} is {}, expected the bytes of [{}, {}] elements of 4 bits; download the file again",
       elements.file, printable(elements.tensor.name), printable(elements.tensor.shape), state.shape.rows,
       state.shape.columns);
-  require<CheckpointError>(
-      state.shape.columns % state.block == 0 && state.block % 2 == 0,
-      "{}: {} has {} input features, expected a multiple of its {} elements that share a scale; take the "
-      "original model with --weights int4",
-      elements.file, printable(elements.tensor.name), state.shape.columns, state.block);
+  require<CheckpointError>(state.shape.columns % state.block == 0 && state.block % 2 == 0,
+                           "{}: {} has {} input features, expected a multiple of its {} elements that share "
+                           "a scale; use the original model with --weights int4",
+                           elements.file, printable(elements.tensor.name), state.shape.columns, state.block);
 }
 
 // bitsandbytes' kernels contain the table. The files contain it, too.
 void require_nf4_values(const QuantizedParts& parts, const std::string& name) {
   const std::byte* const map = parts.floats(name, std::size(kernels::kNf4Values));
   require<CheckpointError>(std::memcmp(map, kernels::kNf4Values, sizeof kernels::kNf4Values) == 0,
-                           "{} holds other values than bitsandbytes' nf4, expected the same; take the model "
-                           "quantized in another way, or the original one with --weights int4",
+                           "{} holds other values than bitsandbytes' nf4, expected the same; use a different "
+                           "quantization of the model, or the original with --weights int4",
                            printable(name));
 }
 

@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// "AWQ int4, groups of 128".
+// Returns a description such as "AWQ int4, groups of 128".
 std::string description_of(const StoredGroups& weight, GroupQuantization::Method method);
 
 // Makes a tensor "NAME.weight" of "NAME.qweight" or "NAME.weight_packed" with scales and zero points. A

@@ -123,7 +123,7 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   require<ConfigError>(
       config->model_type != "gpt2",
       "{}: quantization_config: {} weights of GPT-2 cannot be read, expected unquantized ones; "
-      "take the original model with --weights int4 or int8",
+      "use the original model with --weights int4 or int8",
       config->file, printable(config->method));
   check_quantization_fields(*config);
   const JsonNode fields(config->fields, config->file);

@@ -69,7 +69,7 @@ bool has_part(const std::unordered_set<std::string>& names, const std::string& l
 
 [[noreturn]] void refuse_pattern(const std::string& file, const RegexError& error) {
   throw_error<ConfigError>(
-      "{}: quantization_config: cannot tell which layers are quantized: expected regular expressions of "
+      "{}: quantization_config: cannot determine which layers are quantized: expected regular expressions of "
       "Python, found: {}; correct the file",
       file, printable(error.what()));
 }

@@ -18,7 +18,7 @@ struct QuantizationConfig {
 };
 
 inline constexpr const char* kQuantizationAdvice =
-    "take the model quantized in another way, or the original one with --weights int4 or int8";
+    "use a different quantization of the model, or the original with --weights int4 or int8";
 
 // `model`: a folder, or a config.json. Reads quantization_config in it, or the files of earlier tools in the
 // same folder: ModelOpt's hf_quant_config.json, AutoGPTQ's quantize_config.json, AutoAWQ's quant_config.json.

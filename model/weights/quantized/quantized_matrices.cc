@@ -104,8 +104,7 @@ unsigned bits_of(const Raw& scales, const Raw& zero_points) {
   }
   throw_error<CheckpointError>(
       "{}: {} has {} columns and {} has {}, expected 8 or 4 times as many scales as words of zero points; "
-      "take "
-      "the model quantized in another way",
+      "use a different quantization of the model",
       scales.file, printable(scales.tensor.name), out, printable(zero_points.tensor.name), words);
 }
 
@@ -123,10 +122,10 @@ void Finder::add_outputs_last(const std::string& layer) {
   const std::size_t out = is_awq ? words.tensor.shape[1] * per_word : words.tensor.shape[1];
   const std::size_t in = is_awq ? words.tensor.shape[0] : words.tensor.shape[0] * per_word;
   const std::size_t groups = scales.tensor.shape[0];
-  require<CheckpointError>(out % per_word == 0,
-                           "{}: {} has {} outputs, expected a multiple of {}; take the model quantized in "
-                           "another way",
-                           words.file, printable(words.tensor.name), out, per_word);
+  require<CheckpointError>(
+      out % per_word == 0,
+      "{}: {} has {} outputs, expected a multiple of {}; use a different quantization of the model",
+      words.file, printable(words.tensor.name), out, per_word);
   require_shape(scales, {groups, out}, "groups, output features");
   require_shape(zero_points, {groups, out / per_word}, fmt::format("groups, output features / {}", per_word));
   QuantizedMatrix matrix{{.layout = is_awq ? Layout::awq : Layout::gptq,
@@ -266,8 +265,8 @@ void Finder::set_columns(QuantizedMatrix& matrix, const std::string& of_list) {
   if (!plain_.contains(of_list)) {
     const Raw words = *plain_.find_raw(matrix.stored);
     require<CheckpointError>(are_equal,
-                             "{}: {} has {} inputs and {} groups, expected groups of the same size; take the "
-                             "model quantized in another way",
+                             "{}: {} has {} inputs and {} groups, expected groups of the same size; use a "
+                             "different quantization of the model",
                              words.file, printable(matrix.stored), columns, scales.groups);
     return;
   }

@@ -13,17 +13,16 @@ QuantizedParts::Raw QuantizedParts::require(const std::string& name, std::string
   const std::optional<Raw> raw = plain_.find_raw(name);
   if (!raw) {
     throw_error<CheckpointError>(
-        "there is no tensor {}, expected it beside the others of this {} weight; download "
+        "there is no tensor {}, expected it with the other tensors of this {} weight; download "
         "the checkpoint again",
         printable(name), name_of(method_));
   }
   const std::string_view found = raw->tensor.type.name;
   const std::string padded = fmt::format(" {} ", types);
-  tp::require<CheckpointError>(
-      padded.find(fmt::format(" {} ", found)) != std::string::npos,
-      "{}: {} has the type {}, expected {} ({}); take the model quantized in another way, or the "
-      "original one with --weights int4",
-      raw->file, printable(name), found, types, name_of(method_));
+  tp::require<CheckpointError>(padded.find(fmt::format(" {} ", found)) != std::string::npos,
+                               "{}: {} has the type {}, expected {} ({}); use a different quantization of "
+                               "the model, or the original with --weights int4",
+                               raw->file, printable(name), found, types, name_of(method_));
   return *raw;
 }
 

@@ -118,7 +118,7 @@ DType SafetensorsCheckpoint::dtype(const std::string& name) const {
   const Entry& entry = find(name);
   if (entry.tensor.type.dtype) return *entry.tensor.type.dtype;
   throw_error<CheckpointError>(
-      "{}: {} has the type {}, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it ({}); "
+      "{}: {} has the type {}, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales ({}); "
       "convert the checkpoint to one of them",
       entry.file.name(), printable(name), entry.tensor.type.name, printable(name + "_scale_inv"));
 }

@@ -158,7 +158,7 @@ SafetensorsFiles find_safetensors_files(const fs::path& directory) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (!fs::exists(status)) {
-    throw_error<CheckpointError>("{}: there is no such directory; give the directory of a checkpoint",
+    throw_error<CheckpointError>("{}: no such directory; give the directory of a checkpoint",
                                  directory.string());
   }
   if (!fs::is_directory(status)) {

@@ -105,7 +105,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool number_integer(std::int64_t) override { return refuse("a negative number"); }
   bool number_float(double, const std::string&) override {
-    return refuse("a number that is no 64-bit integer");
+    return refuse("a number that is not a 64-bit integer");
   }
   bool boolean(bool) override { return refuse("a boolean"); }
   bool null() override { return refuse("null"); }
@@ -170,7 +170,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   if (length > kLongestHeader) {
     throw_error<CheckpointError>(
-        "{}: the header would have {} bytes, expected at most {}; this is no safetensors file", file_name,
+        "{}: the header would have {} bytes, expected at most {}; this is not a safetensors file", file_name,
         length, kLongestHeader);
   }
   if (length > file.size() - kLengthBytes) {
@@ -182,7 +182,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   // The JSON parser would take a zero byte for the end of its input, and ignore the rest.
   const bool is_object = text.starts_with('{') && text.find('\0') == std::string_view::npos;
   if (!is_object) {
-    throw_error<CheckpointError>("{}: the header is not a JSON object; this is no safetensors file",
+    throw_error<CheckpointError>("{}: the header is not a JSON object; this is not a safetensors file",
                                  file_name);
   }
   return text;

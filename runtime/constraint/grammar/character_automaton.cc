@@ -85,8 +85,8 @@ class CharacterClasses {
           next == changes.end() ? CodePoints::kLast : std::min<char32_t>(next->first - 1, CodePoints::kLast));
     }
     require<RequestError>(classes.size() <= kMaxClasses,
-                          "the constraint is too large: expected patterns that tell at most {} classes of "
-                          "characters apart, found {}; simplify them",
+                          "the constraint is too large: expected patterns that distinguish at most {} "
+                          "classes of characters, found {}; simplify them",
                           kMaxClasses, classes.size());
     index = 0;
     for (auto& [ranges, its] : sets_) {

@@ -1,4 +1,4 @@
-// An answer that is being streamed: fills a message, and tells who watches.
+// A streaming answer: it fills a message and reports every change.
 
 import { ApiError, stream } from "./api.js";
 import { seconds } from "./format.js";
@@ -7,8 +7,8 @@ const SAVE_EVERY = 1000; // ms
 
 const now = () => performance.now() / 1000;
 
-// What a chunk's choice adds: {content, reasoning, isToken}. A chunk is a token, even one without text of its own, such
-// as a part of a character; that with the role and the last one are none.
+// Returns what a chunk's choice adds: {content, reasoning, isToken}. A chunk counts as a token even if it has no text,
+// because it may hold a part of a character. The chunk with the role and the last chunk don't count.
 export function addedBy({ delta, text, finish_reason: finish }) {
   const content = delta?.content ?? text ?? "";
   const reasoning = delta?.reasoning_content ?? delta?.reasoning ?? "";
@@ -16,7 +16,7 @@ export function addedBy({ delta, text, finish_reason: finish }) {
 }
 
 export class Answer {
-  // Appends to `message.content`. `changed()` is called for each change on the screen, `save()` now and then.
+  // Appends to `message.content`. Calls `changed()` before each change on the screen, and `save()` from time to time.
   constructor(message, { changed, save, context }) {
     this.message = message;
     this.changed = changed;
@@ -32,7 +32,7 @@ export class Answer {
     this.controller.abort();
   }
 
-  // The page is being left, which ends the stream: what has arrived stays, marked as a part.
+  // Called when the reader leaves the page, which ends the stream. The received text stays, marked as partial.
   leave() {
     this.left = true;
     this.save();
@@ -77,7 +77,7 @@ export class Answer {
     this.show();
   }
 
-  // The line below an answer without words yet.
+  // Returns the line below an answer that has no text yet.
   waitText() {
     const waited = now() - this.begun;
     return this.wait && waited >= 2 ? `${this.wait} · ${seconds(Math.floor(waited))}` : this.wait;

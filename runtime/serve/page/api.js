@@ -1,8 +1,8 @@
-// The server's API: requests, streams, and errors in words.
+// The server's API: requests, streams, and error messages.
 
 const KEY = "tp-infer.key";
 
-// `kind` is "gone" (no answer), "broken" (the stream ended too early), "refused" (the server says why) or "key".
+// `kind`: "gone" (no answer), "broken" (the stream ended too early), "refused" (the server gave a reason) or "key".
 export class ApiError extends Error {
   constructor(kind, message, status = 0) {
     super(message);
@@ -13,7 +13,7 @@ export class ApiError extends Error {
 
 let askForKey = async () => false;
 
-// `ask` shows a dialog and returns whether there is another key to try.
+// `ask` shows a dialog and returns whether the user entered a key to try.
 export function onMissingKey(ask) {
   askForKey = ask;
 }
@@ -31,11 +31,11 @@ export function setKey(value) {
     if (value) sessionStorage.setItem(KEY, value);
     else sessionStorage.removeItem(KEY);
   } catch {
-    // Without storage a key cannot be kept.
+    // Without storage, the key is not kept.
   }
 }
 
-// Relative to the page, so that it works behind a proxy that serves it under a path.
+// Returns a URL relative to the page, because a proxy may serve the page under a path.
 export const origin = () => new URL(".", document.baseURI).href.replace(/\/$/, "");
 
 async function fetchOnce(path, { body, signal }) {
@@ -62,7 +62,7 @@ async function refusal(response) {
     const { error } = await response.json();
     message = typeof error === "string" ? error : (error?.message ?? message);
   } catch {
-    // No JSON: the status has to do.
+    // The response is not JSON, so the message contains only the status.
   }
   if (response.status === 429) {
     const wait = response.headers.get("Retry-After");
@@ -71,7 +71,8 @@ async function refusal(response) {
   return new ApiError(response.status === 401 ? "key" : "refused", message, response.status);
 }
 
-// A response with a status below 400; else an ApiError. Asks for a key if the server wants one, unless `quiet`.
+// Returns a response with a status below 400, or throws an ApiError. If the server requires a key, asks the user for it
+// unless `quiet`.
 export async function send(path, options = {}) {
   for (;;) {
     const response = await fetchOnce(path, options);
@@ -86,8 +87,7 @@ export async function getJson(path, options) {
   return response.json();
 }
 
-// The values of the `data:` lines of a body, one per event. Comments, which keep proxies from closing the connection, are
-// skipped.
+// Returns the `data:` lines of a body, one per event. Skips comments, which keep proxies from closing the connection.
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -113,8 +113,8 @@ async function* events(body) {
   }
 }
 
-// The chunks of a streamed completion. Throws an ApiError if the server refuses, or if the stream has no proper end, and
-// AbortError when `signal` stops it.
+// Returns the chunks of a streamed completion. Throws an ApiError if the server refuses or the stream ends too early,
+// and AbortError when `signal` stops it.
 export async function* stream(path, body, signal) {
   const request = { ...body, stream: true, stream_options: { include_usage: true }, return_progress: true };
   const response = await send(path, { body: request, signal });
@@ -127,7 +127,7 @@ export async function* stream(path, body, signal) {
     }
   } catch (error) {
     if (signal?.aborted || error instanceof ApiError) throw error;
-    // A lost connection is a TypeError here.
+    // Reading from a lost connection throws a TypeError.
   }
   throw new ApiError("broken", "The connection ended before the answer was complete.");
 }

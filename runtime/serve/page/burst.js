@@ -11,7 +11,7 @@ import { sampling } from "./settings.js";
 
 const SIZES = [1, 4, 16, 32];
 const STREAMS = 4;
-const LENGTH = 120; // tokens of an answer, unless the settings say otherwise
+const LENGTH = 120; // maximum number of tokens of an answer, unless the settings set one
 const SHOW_EVERY = 100; // ms
 
 const now = () => performance.now() / 1000;
@@ -51,7 +51,7 @@ export class Burst {
   constructor(server) {
     this.server = server;
     this.controller = null;
-    this.results = new Map(); // tokens/s by number of answers
+    this.results = new Map(); // tokens/s; key: number of answers
     this.build();
   }
 
@@ -128,7 +128,7 @@ export class Burst {
     this.finish(n, ends.find(({ status }) => status === "rejected")?.reason);
   }
 
-  // One stream with a choice for each cell.
+  // Runs one stream, with one choice for each cell.
   async run(cells, index) {
     const { model, chat } = this.server;
     const text = this.prompt.value;
@@ -168,7 +168,7 @@ export class Burst {
   finish(n, error) {
     this.show();
     const stopped = this.controller.signal.aborted;
-    this.controller.abort(); // the other streams, if one has failed
+    this.controller.abort(); // if one stream has failed, stops the others
     this.controller = null;
     this.showButton();
     if (error && !stopped) {
@@ -180,7 +180,7 @@ export class Burst {
     if (!stopped) this.compare(n);
   }
 
-  // The rates of the sizes tried so far, as bars of a common scale.
+  // Shows the rates of the sizes tried so far, as bars on a common scale.
   compare(n) {
     this.results.set(n, this.rate);
     const highest = Math.max(...this.results.values());

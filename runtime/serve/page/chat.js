@@ -8,17 +8,17 @@ import { MessageView, fit } from "./message_view.js";
 import { sampling } from "./settings.js";
 import { save } from "./store.js";
 
-const READ_ALOUD = 400; // characters of an answer that a screen reader is given at once
+const READ_ALOUD = 400; // most characters of an answer that a screen reader reads aloud
 
 export class Chat {
-  // `server` has {model, name, context}; `changed` is called when the list of conversations may look different.
+  // `server`: {model, name, context}. `changed` is called when the list of conversations may have changed.
   constructor(server, { changed, asText }) {
     this.server = server;
     this.changed = changed;
     this.asText = asText;
     this.conversation = null;
-    this.answers = new Map(); // by conversation id: those that are being written
-    this.views = new Map(); // by message id
+    this.answers = new Map(); // running answers; key: conversation id
+    this.views = new Map(); // key: message id
     this.log = find("log");
     this.scroller = find("scroller");
     this.field = find("composer-text");
@@ -33,7 +33,7 @@ export class Chat {
       else this.send();
     });
     this.field.addEventListener("keydown", (event) => {
-      // A touch keyboard has no Shift + Enter: there the button sends.
+      // A touch keyboard has no Shift + Enter, so Enter starts a new line there, and the button sends.
       if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches)
         return;
       event.preventDefault();
@@ -66,7 +66,7 @@ export class Chat {
     this.follow();
   }
 
-  // Builds the branch anew.
+  // Shows the whole branch again.
   render() {
     this.views.clear();
     const actions = {
@@ -88,7 +88,7 @@ export class Chat {
     this.showButton();
   }
 
-  // Shows what another tab has written, without disturbing a message that is being edited.
+  // Shows text from another tab, unless a message is being edited.
   refresh() {
     if (this.log.querySelector(".editing")) return;
     const ids = branch(this.conversation).map(({ id }) => id);
@@ -140,7 +140,7 @@ export class Chat {
     this.answer()?.stop();
   }
 
-  // Streams an answer to the message `parent`. Earlier answers stay as versions.
+  // Streams an answer to the message `parent`. Earlier answers remain as other versions.
   async reply(parent) {
     const { conversation } = this;
     if (this.answers.has(conversation.id)) return;
@@ -162,7 +162,7 @@ export class Chat {
       ...sampling(),
     });
     this.answers.delete(conversation.id);
-    if (conversation.leaf === message.id) select(conversation, message); // another tab may have continued it
+    if (conversation.leaf === message.id) select(conversation, message); // another tab may have continued the answer
     this.keep(conversation);
     if (this.conversation === conversation) this.finish(message);
   }
@@ -188,7 +188,7 @@ function spoken({ content, error, stats }) {
     : `The answer is complete: ${plural(stats?.usage?.completion_tokens ?? stats?.chunks, "token")}`;
 }
 
-// What the page shows before the first message.
+// Shows suggestions before the first message.
 export function showWelcome(server, { send, newText, connect }) {
   const suggestions = [
     "Tell me a story about a white hen.",

@@ -1,11 +1,11 @@
-// The lines that use the server from a shell or a program, with this server's address in them.
+// Example commands that use this server from a shell or a program.
 
 import { key, origin } from "./api.js";
 import { copyButton, element } from "./dom.js";
 
-const KEY_PLACEHOLDER = "YOUR_KEY"; // the key itself is not shown
+const KEY_PLACEHOLDER = "YOUR_KEY"; // the page does not show the key
 
-// Within single quotes of a shell.
+// Quotes a value within single quotes of a shell.
 const quoted = (value) => JSON.stringify(value).replaceAll("'", "'\\''");
 
 function curlLines({ model, chat }) {

@@ -1,12 +1,12 @@
-// A conversation is a tree of messages: an edited message or another answer is a sibling of the earlier one, which stays.
-// `leaf` is the end of the branch that is shown.
+// A conversation is a tree of messages. An edited message or another answer becomes a sibling of the earlier one, which
+// stays. `leaf` is the end of the visible branch.
 
 export function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// `mode` is "chat", or "text" for a text that the model continues.
+// `mode`: "chat", or "text" for a text that the model continues.
 export function newConversation(mode, system = "") {
   const now = Date.now();
   return { id: newId(), mode, title: "", system, created: now, updated: now, messages: {}, leaf: null, text: "" };
@@ -19,7 +19,7 @@ export function append(conversation, parent, role, content) {
   return message;
 }
 
-// The messages of the branch that is shown, oldest first.
+// Returns the messages of a branch, by default the visible one. The oldest message comes first.
 export function branch(conversation, leaf = conversation.leaf) {
   const messages = [];
   for (let message = conversation.messages[leaf]; message; message = conversation.messages[message.parent]) {
@@ -30,28 +30,28 @@ export function branch(conversation, leaf = conversation.leaf) {
 
 const isEmptyAnswer = ({ role, content, reasoning }) => role === "assistant" && content === "" && !reasoning;
 
-// A message and its siblings, oldest first. Other answers without a word have failed, and stay only because another tab may have
-// continued them.
+// Returns a message and its siblings, oldest first. Omits other answers without text: they have failed, and exist only
+// because another tab may have continued them.
 export function versions(conversation, message) {
   return Object.values(conversation.messages).filter(
     (other) => other === message || (other.parent === message.parent && !isEmptyAnswer(other)),
   );
 }
 
-// The end of the branch through the message `id` that was written last.
+// Returns the end of the newest branch through the message `id`.
 export function lastBelow(messages, id) {
-  const last = new Map(); // by parent
+  const last = new Map(); // newest child; key: parent
   for (const message of Object.values(messages)) last.set(message.parent, message.id);
   while (last.has(id)) id = last.get(id);
   return id;
 }
 
-// Shows the branch through `message` that was written last.
+// Shows the newest branch through `message`.
 export function select(conversation, message) {
   conversation.leaf = lastBelow(conversation.messages, message.id);
 }
 
-// What the model reads before it answers `parent`, the last message.
+// Returns the messages that the model reads before it answers `parent`, the last of them.
 export function prompt(conversation, parent) {
   const messages = branch(conversation, parent)
     .filter((message) => message.content !== "")
@@ -67,7 +67,7 @@ export function titleOf(conversation) {
   return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || "New conversation";
 }
 
-// What is exported: the branch that is shown, with messages as chat completions take them.
+// Returns the exported conversation: the visible branch, with messages in the form of chat completions.
 export function exported(conversation, model, settings) {
   const about = {
     title: titleOf(conversation),

@@ -1,8 +1,8 @@
-// Elements are built node by node: what is passed as a string becomes text, never markup.
+// Builds elements node by node, so a string argument becomes text and never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// Strokes on a 24 x 24 grid.
+// paths on a 24 x 24 grid
 const ICONS = {
   menu: "M4 7h16M4 12h16M4 17h10",
   send: "M12 19V5M6 11l6-6 6 6",
@@ -62,14 +62,14 @@ export function setIcon(button, name, label) {
   }
 }
 
-// For screen readers: one sentence at a time, instead of every token of an answer.
+// Gives screen readers one sentence at a time, instead of every token of an answer.
 export function announce(text) {
   find("announcer").textContent = text;
 }
 
 let toastTimer = 0;
 
-// A short notice at the bottom, with an action such as "Undo".
+// Shows a short notice at the bottom, with an action such as "Undo".
 export function toast(text, label, action) {
   const box = find("toast");
   const hide = () => {
@@ -89,7 +89,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     return;
   } catch {
-    // Browsers have a clipboard only on secure origins; http://node1:8080 is none.
+    // Browsers allow the clipboard only on secure origins, unlike http://node1:8080.
   }
   const area = element("textarea", { class: "sr-only", readonly: true });
   area.value = text;

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for readers.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const two = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });

@@ -1,5 +1,5 @@
-// Markdown within a line. What a model writes is untrusted: it becomes text nodes and a few kinds of elements, never HTML; an
-// image becomes a link, because loading it would tell its server what was said here.
+// Markdown within a line. The model's text is untrusted, so it becomes text nodes and a few kinds of elements, never
+// HTML. An image becomes a link, because loading it could reveal the conversation to another server.
 
 import { element } from "./dom.js";
 
@@ -13,7 +13,7 @@ const ANGLE_URL = new RegExp(`<((?:https?://|mailto:)[^\\s<>]{1,${MAX_URL}})>`, 
 const isSpace = (c) => c === undefined || /\s/.test(c);
 const isWord = (c) => c !== undefined && /[\p{L}\p{N}]/u.test(c);
 
-// The URL if it is one that a person may follow, else null.
+// Returns the URL if its scheme is allowed, or null.
 export function safeUrl(text) {
   try {
     const url = new URL(text);
@@ -27,13 +27,13 @@ function link(url, ...children) {
   return element("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow" }, ...children);
 }
 
-// The match that begins at `at`, or null. `pattern` is sticky.
+// Returns the match that begins at `at`, or null. `pattern` must be sticky.
 function matchAt(pattern, text, at) {
   pattern.lastIndex = at;
   return pattern.exec(text);
 }
 
-// By the index of an opening character: the index of the one that closes it.
+// Returns a map from the index of an opening character to the index of its closing character.
 function pairs(text, open, close) {
   const closing = new Map();
   const pending = [];
@@ -45,12 +45,12 @@ function pairs(text, open, close) {
   return closing;
 }
 
-// The spaces beside code that begins or ends with a backtick are no part of it.
+// Removes one space at each end. Markdown needs these spaces around code that begins or ends with a backtick.
 function withoutPadding(code) {
   return code.startsWith(" ") && code.endsWith(" ") && code.trim() !== "" ? code.slice(1, -1) : code;
 }
 
-// Takes linear time for any text. For this, the parser finds out once which delimiters have an end.
+// Parses any text in linear time. For this, the parser searches only once for the end of each kind of delimiter.
 class InlineParser {
   constructor(text, depth) {
     this.text = text;
@@ -58,8 +58,8 @@ class InlineParser {
     this.at = 0;
     this.plain = "";
     this.nodes = [];
-    this.hopeless = new Set(); // delimiters of an emphasis without an end in the rest
-    this.noUrlBefore = 0; // end of a text that is like a URL, and is none
+    this.hopeless = new Set(); // emphasis delimiters without an end in the rest of the text
+    this.noUrlBefore = 0; // end of the last text that started like a URL
   }
 
   parse() {
@@ -119,7 +119,7 @@ class InlineParser {
     return true;
   }
 
-  // The length of the run of the character at `at`.
+  // Returns how often the character at `at` is repeated.
   run(at) {
     let end = at;
     while (this.text[end] === this.text[at]) ++end;
@@ -140,10 +140,10 @@ class InlineParser {
     return this.add(element("code", {}, withoutPadding(content)), end + length);
   }
 
-  // By the index of a run of backticks: the index of the next run of this length.
+  // Returns a map from the index of a run of backticks to the index of the next run of the same length.
   findCodeEnds() {
     const ends = new Map();
-    const next = new Map(); // by length
+    const next = new Map(); // next index; key: length of the run
     const runs = [...this.text.matchAll(/`+/g)];
     for (const {
       0: { length },
@@ -174,7 +174,7 @@ class InlineParser {
     return this.add(length === 2 ? strong : element("em", {}, strong), end + length);
   }
 
-  // Where the run of exactly `length` characters begins that ends an emphasis; -1 if there is none.
+  // Returns the position of the run of exactly `length` characters that ends an emphasis, or -1 if there is none.
   closing(c, length) {
     const mark = c.repeat(length);
     if (this.hopeless.has(mark)) return -1;
@@ -206,7 +206,7 @@ class InlineParser {
     const url = safeUrl(target);
     const label = this.inner(open + 1, close);
     if (url) return this.add(link(url, ...(label.length > 0 ? label : [url])), end + 1);
-    // Any other kind of link stays what the model wrote.
+    // Other kinds of links remain plain text.
     return this.add(this.text.slice(this.at, end + 1), end + 1);
   }
 
@@ -230,7 +230,7 @@ class InlineParser {
   }
 }
 
-// Nodes and strings for a piece of text.
+// Returns nodes and strings for a piece of text.
 export function inline(text, depth = 0) {
   return new InlineParser(text, depth).parse();
 }

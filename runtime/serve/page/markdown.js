@@ -1,4 +1,5 @@
-// Markdown as models write it: paragraphs, headings, lists, quotes, tables, code. See inline.js for what is not trusted.
+// Markdown as models write it: paragraphs, headings, lists, quotes, tables and code. inline.js explains how untrusted
+// text is handled.
 
 import { copyButton, element } from "./dom.js";
 import { inline } from "./inline.js";
@@ -14,7 +15,7 @@ const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)])([ \t]+|$)/;
 const isBlank = (line) => line.trim() === "";
 const indentOf = (line) => line.length - line.trimStart().length;
 
-// Whether the line separates a table's head from its rows: "| --- | :-: |".
+// Returns whether the line separates a table's header from its rows: "| --- | :-: |".
 function isDelimiterRow(line) {
   if (!line.includes("|") || indentOf(line) > 3) return false;
   const row = line.trim().replace(/^\|/, "").replace(/\|$/, "");
@@ -25,7 +26,7 @@ function isTable(lines, at) {
   return lines[at].includes("|") && isDelimiterRow(lines[at + 1] ?? "");
 }
 
-// Whether the line ends a paragraph above it.
+// Returns whether the line ends the paragraph above it.
 function interrupts(lines, at) {
   const line = lines[at];
   if (isBlank(line) || FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line)) return true;
@@ -81,7 +82,7 @@ function endWhile(lines, at, belongs) {
   return end;
 }
 
-// [kind, end] of the block that begins in line `at`.
+// Returns [kind, end] of the block that begins at line `at`.
 function blockAt(lines, at) {
   const line = lines[at];
   if (FENCE.test(line)) return ["code", endOfFence(lines, at)];
@@ -128,7 +129,7 @@ function renderCode(lines) {
 function renderHeading([line]) {
   const [, marks, rest] = HEADING.exec(line);
   const text = rest.trim().replace(/^#+$|[ \t]#+$/, "");
-  // The page has headings of its own: those of an answer are below them.
+  // The page has its own headings, so the headings of an answer start two levels lower.
   return element(`h${Math.min(marks.length + 2, 6)}`, {}, ...inline(text));
 }
 
@@ -162,7 +163,7 @@ function renderItem(lines, depth) {
     );
   }
   const parts = blocks(body);
-  // The paragraphs of an item without blank lines between its parts are not set apart.
+  // If an item has no blank lines between its parts, its paragraphs get no extra space.
   const tight = !parts.some(({ isApart }) => isApart);
   for (const part of parts) {
     if (tight && part.kind === "paragraph") item.append(...inline(joined(part.lines)));
@@ -171,7 +172,7 @@ function renderItem(lines, depth) {
   return item;
 }
 
-// The cells of a row; `\|` does not separate, nor does a bar in code.
+// Returns the cells of a row. Neither `\|` nor a bar in code separates cells.
 function cells(line) {
   const found = [""];
   let code = false;
@@ -193,7 +194,7 @@ function renderTable([head, delimiters, ...rows]) {
   const sides = cells(delimiters).map((cell) =>
     cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left",
   );
-  // One cell stands for all that are missing, because many columns times many short rows would be too many nodes.
+  // One wide cell replaces all missing cells, because many columns times many short rows would be too many nodes.
   const row = (kind, texts) => {
     const shown = texts.slice(0, columns.length);
     const missing = columns.length - shown.length;
@@ -237,7 +238,7 @@ function render({ kind, lines }, depth = 0) {
   }
 }
 
-// Lines, with spaces for the tabs before the text; those of code stay.
+// Splits a text into lines, and replaces tabs in the indentation by spaces, except in code.
 function linesOf(text) {
   let fence = "";
   return text.split(/\r?\n/).map((line) => {
@@ -248,7 +249,7 @@ function linesOf(text) {
   });
 }
 
-// Shows a text that grows: blocks that have not changed keep their nodes, and with them the reader's selection.
+// Shows a growing text. Unchanged blocks keep their nodes, so the reader's selection survives.
 export class MarkdownView {
   constructor(container) {
     this.container = container;

@@ -1,21 +1,22 @@
-// Joins what two tabs have written to one conversation. Both began with `base`; `mine` is this tab's, `theirs` is the other's.
+// Merges the changes of two tabs to one conversation. Both tabs started from `base`; `mine` is this tab's version, and
+// `theirs` is the other tab's.
 
 import { lastBelow } from "./conversation.js";
 import { repairTree } from "./stored.js";
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-// What has replaced a part of `base`: {start, end, text}.
+// Returns the part of `base` that `text` has replaced: {start, end, text}.
 function changeOf(base, text) {
   const shorter = Math.min(base.length, text.length);
   let start = 0;
   while (start < shorter && base[start] === text[start]) ++start;
-  let kept = 0; // characters at the end
+  let kept = 0; // unchanged characters at the end
   while (kept < shorter - start && base.at(-1 - kept) === text.at(-1 - kept)) ++kept;
   return { start, end: base.length - kept, text: text.slice(start, text.length - kept) };
 }
 
-// The text with both changes. If both tabs have changed the same part, it has both replacements.
+// Returns the text with both changes. If both tabs have changed the same part, the result contains both replacements.
 export function mergeTexts(base, mine, theirs) {
   if (mine === base || mine === theirs) return theirs;
   if (theirs === base) return mine;
@@ -30,10 +31,10 @@ function replaceMembers(object, members) {
   Object.assign(object, members);
 }
 
-// Whether a tab does not have the message yet, or only its beginning.
+// Returns whether a tab lacks the message or has only its beginning.
 const isBehind = (theirs, mine) => theirs === undefined || (theirs.partial === true && !mine.partial);
 
-// All messages of both. Only one tab changes a message: the one that receives it.
+// Returns the messages of both tabs. Only one tab changes a message: the tab that receives it.
 function mergeMessages(base, mine, theirs) {
   const messages = {};
   for (const [id, message] of Object.entries(theirs)) {
@@ -45,9 +46,9 @@ function mergeMessages(base, mine, theirs) {
   return both;
 }
 
-// Changes `mine`, whose messages stay the same objects, because views and answers refer to them. `isRunning`: this tab receives an
-// answer, and goes on showing it. Otherwise it shows what the other tab has added to the branch. Returns whether `theirs` lacks a
-// message, or the end of one.
+// Changes `mine` but keeps its message objects, because views and answers refer to them. `isRunning`: this tab is
+// receiving an answer and continues to show it. Otherwise it shows the messages that the other tab has added to the
+// branch. Returns whether `theirs` lacks a message or its end.
 export function merge(mine, base, theirs, isRunning) {
   const lacks = Object.values(mine.messages).some((message) => isBehind(theirs.messages[message.id], message));
   const names = new Set([...Object.keys(mine), ...Object.keys(theirs)]);

@@ -1,10 +1,11 @@
-// One message on the page: its text, what it cost, what can be done with it.
+// One message on the page: its text, its statistics and its buttons.
 
 import { copyButton, element, iconButton } from "./dom.js";
 import { count, percent, plural, rate, seconds } from "./format.js";
 import { MarkdownView } from "./markdown.js";
 
-// "128 tokens · 33.1 tokens/s · first after 420 ms": from the server's `usage` and `timings`, and the page's clock.
+// Returns a text such as "128 tokens · 33.1 tokens/s · first after 420 ms", from the server's `usage` and `timings` and
+// the page's clock.
 export function statsText({ usage, timings, firstSeconds, seconds: total, chunks, finish, stopped, context }) {
   const tokens = usage?.completion_tokens ?? chunks;
   const parts = [];
@@ -29,7 +30,8 @@ const PARTS = [
   ["waiting", "waiting for other ranks"],
 ];
 
-// A small bar: where the ranks' time went while this was written. Null if the server does not say.
+// Returns a small bar that shows how the ranks spent their time on this answer, or null if the server does not report
+// it.
 function timeSplit(timings) {
   const times = PARTS.map(([name]) => timings?.[`${name}_ms`] ?? 0);
   const sum = times.reduce((a, b) => a + b, 0);
@@ -50,7 +52,7 @@ function timeSplit(timings) {
 }
 
 export class MessageView {
-  // `actions` has what the buttons do: edit(message, text), again(message), show(message), asText(message).
+  // `actions`: functions of the buttons, edit(message, text), again(message), show(message) and asText(message).
   constructor(message, name, actions) {
     this.message = message;
     this.actions = actions;
@@ -75,12 +77,12 @@ export class MessageView {
     );
   }
 
-  // `run` tells about an answer that is being written: {wait} in words, or null.
+  // `run`: a running answer with its status text {wait}, or null.
   update(run, versions) {
     const { message } = this;
     if (this.isUser) this.body.textContent = message.content;
     else this.markdown.update(message.content);
-    // Only if it has grown: to set it ends a selection of the reader's.
+    // Unchanged text is not set again, because setting it would end the reader's selection.
     if (this.reasoning.textContent !== (message.reasoning ?? "")) this.reasoning.textContent = message.reasoning;
     this.folded.hidden = !message.reasoning;
     this.node.classList.toggle("running", run !== null);
@@ -175,7 +177,7 @@ export class MessageView {
   }
 }
 
-// A text field as high as its text; the style sheet limits it.
+// Makes a text field as high as its text. The style sheet limits the height.
 export function fit(area) {
   area.style.height = "auto";
   area.style.height = `${area.scrollHeight}px`;

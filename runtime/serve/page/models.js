@@ -1,4 +1,4 @@
-// The menu of models, behind a gateway that offers several.
+// The menu of models, for a gateway with several models.
 
 import { element, find } from "./dom.js";
 import { readChoice, writeChoice } from "./store.js";
@@ -11,10 +11,10 @@ const STATES = {
   failing: "does not start",
 };
 
-// Only a gateway's list has states; a server lists the names of its one model.
+// Only a gateway's list contains states. A server's list contains names of its only model.
 export const areSeveral = (models) => models.length > 1 && models.every(({ state }) => state);
 
-// The model that was chosen last, else the first that is ready, else the first.
+// Returns the model that the user chose last, or else the first ready model, or else the first model.
 export function preferred(models) {
   const last = readChoice("model", "");
   return models.find(({ id }) => id === last) ?? models.find(({ state }) => state === "ready") ?? models[0];
@@ -22,7 +22,7 @@ export function preferred(models) {
 
 const labelOf = ({ id, state }) => (STATES[state] ? `${id} (${STATES[state]})` : id);
 
-// Shows the models, of which `current` is chosen. An open menu keeps its entries, so that they don't move under the pointer.
+// Shows the models and selects `current`. An open menu keeps its entries, so that they don't move under the pointer.
 export function showModels(models, current, { choose, refresh }) {
   const place = find("model");
   const known = place.querySelector("select");

@@ -1,5 +1,5 @@
-// The page: finds out what the server is, and shows the view that the address names: #/ (a new conversation),
-// #/c/ID, #/ranks.
+// The page: it asks the server for its models, and shows the view in the address: #/ (a new conversation), #/c/ID,
+// #/ranks.
 
 import { getJson, onMissingKey, setKey } from "./api.js";
 import { Chat, showWelcome } from "./chat.js";
@@ -13,8 +13,8 @@ import { Sidebar } from "./sidebar.js";
 import { load, onStorageFull, readChoice, save, watch, writeChoice } from "./store.js";
 import { TextView } from "./text.js";
 
-const RETRY_EVERY = 3000; // ms, while the server does not answer
-const LOOK_EVERY = 10000; // ms, at the states of several models
+const RETRY_EVERY = 3000; // ms between attempts while the server does not answer
+const LOOK_EVERY = 10000; // ms between requests for the states of several models
 
 const server = { model: undefined, name: "", chat: true, context: null, ready: false, models: [], several: false };
 const chat = new Chat(server, {
@@ -24,19 +24,19 @@ const chat = new Chat(server, {
 const text = new TextView(server, { changed });
 const ranks = new RanksView(server, find("ranks"));
 const sidebar = new Sidebar({ isRunning, left });
-let shown = null; // the view
+let shown = null; // visible view
 
 function isRunning(id) {
   return chat.answers.has(id) || text.answers.has(id);
 }
 
-// The conversation has been removed.
+// Called when a conversation has been removed.
 function left(id) {
   (chat.answers.get(id) ?? text.answers.get(id))?.stop();
   if (current()?.id === id && shown !== ranks) goTo("");
 }
 
-// A new conversation gets its address when it is first stored, so that a reload comes back to it.
+// Gives a new conversation its address when it is first stored, so that a reload returns to it.
 function changed() {
   const conversation = current();
   if (shown !== ranks && load(conversation.id)) {
@@ -75,7 +75,7 @@ function open(conversation) {
   document.title = titleFor(conversation);
 }
 
-// An unknown id is that of a new conversation, which is stored with its first message.
+// An unknown id starts a new conversation, which is stored with its first message.
 function start(mode) {
   open(newConversation(mode, mode === "chat" ? readChoice("system", "") : ""));
   find("tab-chat").href = "#/";
@@ -102,7 +102,7 @@ function route() {
 }
 
 function focusField() {
-  // A phone's keyboard would cover the page.
+  // On a phone, the keyboard would cover the page.
   if (!matchMedia("(pointer: coarse)").matches) find(shown === text ? "text-field" : "composer-text").focus();
 }
 
@@ -144,7 +144,7 @@ function chooseModel(id) {
   showMode();
 }
 
-// An empty chat becomes an empty text if the model turns out to have no chat template.
+// If the model has no chat template, replaces an empty chat by an empty text.
 function showMode() {
   if (!server.chat && shown === chat && !chat.conversation.leaf) route();
   else if (shown === chat) chat.render();
@@ -153,7 +153,7 @@ function showMode() {
 let retryTimer = 0;
 let lookTimer = 0;
 
-// Looks at the states of several models, which change without the page.
+// Requests the states of several models, because they change without the page.
 async function look() {
   clearTimeout(lookTimer);
   if (!server.several || document.hidden) return;
@@ -162,13 +162,13 @@ async function look() {
     const model = data.find(({ id }) => id === server.model);
     if (model) readModel(model, data);
   } catch {
-    // A request tells the reason when it fails.
+    // The next request to the model reports the error.
   }
   clearTimeout(lookTimer);
   lookTimer = setTimeout(look, LOOK_EVERY);
 }
 
-// Asks for the models until there is an answer.
+// Requests the list of models until the server answers.
 async function connect() {
   clearTimeout(retryTimer);
   try {
@@ -183,7 +183,7 @@ async function connect() {
   }
 }
 
-// A dialog for the key; whether there is one to try. Requests that wait for it share one dialog.
+// Shows a dialog for the key, and returns whether the user entered one. Waiting requests share the dialog.
 let asking = null;
 
 function askForKey(wasWrong) {
@@ -280,7 +280,7 @@ function listen() {
     resetSettings();
     openSettings();
   });
-  // Not a submit button: Enter in the field would press it.
+  // This is not a submit button, because Enter in the field would press it.
   find("key-cancel").addEventListener("click", () => find("key").close("cancel"));
   find("settings-key").addEventListener("click", () => askForKey(false).then((entered) => entered && connect()));
   for (const dialog of document.querySelectorAll("dialog")) {

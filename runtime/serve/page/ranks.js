@@ -1,4 +1,4 @@
-// What the server is doing, asked once a second while this view is visible, and where the time of each rank goes.
+// Shows the server's activity and the time of each rank. While the view is visible, it asks the server once a second.
 
 import { getJson } from "./api.js";
 import { Burst } from "./burst.js";
@@ -6,8 +6,8 @@ import { element, svg } from "./dom.js";
 import { bytes, count, percent, plural, rate, seconds } from "./format.js";
 
 const EVERY = 1000; // ms
-const KEPT = 120; // answers of the server, for the curve
-const WINDOW = 10; // seconds over which the ranks' times are taken
+const KEPT = 120; // status answers in the curve
+const WINDOW = 10; // seconds of the moving window for the ranks' times
 const PARTS = [
   { name: "compute", label: "computing" },
   { name: "collective", label: "collectives" },
@@ -26,7 +26,7 @@ function curve() {
   };
 }
 
-// A figure with its name; `more` is a line or a node below it.
+// Returns a figure with its label. `more`: a node below the figure.
 function tile(label, more = element("p", { class: "more" })) {
   const value = element("p", { class: "value" }, "–");
   return { value, more, node: element("div", { class: "tile" }, element("h3", {}, label), value, more) };
@@ -37,7 +37,7 @@ function meter() {
   return { fill, node: element("div", { class: "meter" }, fill) };
 }
 
-// One rank: its name, a bar of the parts, the figures below.
+// One rank: its name, a bar of its times, and the figures below.
 class RankRow {
   constructor() {
     this.name = element("h3");
@@ -66,7 +66,8 @@ class RankRow {
     );
   }
 
-  // `times` in the order of PARTS, `longest` that of all ranks; `tokens` were generated meanwhile.
+  // `times`: seconds in the order of PARTS. `longest`: largest sum of all ranks. `tokens`: number of tokens generated
+  // in this time.
   show(rank, times, longest, tokens) {
     const sum = times.reduce((a, b) => a + b, 0);
     this.name.textContent = `Rank ${rank.rank}`;
@@ -89,7 +90,7 @@ class RankRow {
 
 const timesOf = (rank) => PARTS.map(({ name }) => rank[`${name}_seconds`] ?? 0);
 
-// What the times refer to.
+// Describes the time span that the times refer to.
 function spanText(isBusy, tokens, span) {
   if (tokens === 0) return "Nothing has been generated yet.";
   const generated = plural(tokens, "token");
@@ -176,7 +177,7 @@ export class RanksView {
   take(status) {
     if (!status.tokens) throw new Error("The server is loading its model.");
     const last = this.history.at(-1);
-    // Another process has begun to count anew.
+    // A different process has restarted the counters.
     if (last && (status.model !== last.model || status.uptime_seconds < last.uptime_seconds)) this.history = [];
     this.history.push(status);
     if (this.history.length > KEPT) this.history.shift();
@@ -218,7 +219,7 @@ export class RanksView {
       timesOf(rank).map((time, i) => Math.max(time - (before.get(rank.rank)?.[i] ?? 0), 0)),
     );
     const tokensLately = status.tokens.generated_total - since.tokens.generated_total;
-    // Without work in the window, the times since the start say more than nothing.
+    // If the window contains no work, show the times since the start.
     const isBusy = tokensLately > 0 && lately.flat().some((time) => time > 0);
     const times = isBusy ? lately : status.ranks.map(timesOf);
     const tokens = isBusy ? tokensLately : status.tokens.generated_total;

@@ -1,4 +1,4 @@
-// How answers are sampled. A field left empty is not sent: the server's default holds.
+// The settings of sampling. Empty fields are not sent, so the server's defaults apply.
 
 import { element } from "./dom.js";
 import { readChoice, writeChoice } from "./store.js";
@@ -36,17 +36,17 @@ const NUMBERS = [
   },
 ];
 
-const FEW = 2; // fields that are always visible; the others are folded
+const FEW = 2; // number of fields that are always visible; the others are folded
 
 let values = {};
 
-// What is stored, because another tab may have changed it. Damaged values are left out.
+// Reads the stored settings, because another tab may have changed them. Leaves out damaged values.
 function readValues() {
   const isGood = ([name, value]) => (name === "stop" ? typeof value === "string" : Number.isFinite(value));
   values = Object.fromEntries(Object.entries(readChoice("settings", values)).filter(isGood));
 }
 
-// The members of a request.
+// Returns the members of a request.
 export function sampling() {
   readValues();
   const { stop = "", ...numbers } = values;
@@ -84,7 +84,7 @@ function numberField({ name, label, min, max, step, hint }) {
     input.setAttribute("aria-invalid", String(wrong));
     if (!wrong) store(name, number);
   });
-  // The arrows of the field go in sensible steps although any number is accepted.
+  // The arrow keys use a useful step size, although the field accepts any number.
   input.addEventListener("keydown", (event) => {
     const sign = { ArrowUp: 1, ArrowDown: -1 }[event.key];
     if (!sign) return;
@@ -120,7 +120,7 @@ function stopField() {
   );
 }
 
-// Fills the dialog. `conversation` has the system prompt, which belongs to it; null leaves that out.
+// Fills the dialog. `conversation`: the conversation whose system prompt is shown; null hides the field.
 export function showSettings(container, conversation, changed) {
   readValues();
   const parts = [];

@@ -1,11 +1,11 @@
-// The list of conversations: open, rename, delete.
+// The list of conversations, with functions to open, rename and delete them.
 
 import { titleOf } from "./conversation.js";
 import { element, find, iconButton, toast } from "./dom.js";
 import { all, remove, restore, save } from "./store.js";
 
 export class Sidebar {
-  // `isRunning(id)` tells whether an answer is being written; `left(id)` is called when the conversation is deleted.
+  // `isRunning(id)`: whether an answer is running. `left(id)`: called when a conversation is deleted.
   constructor({ isRunning, left }) {
     this.isRunning = isRunning;
     this.left = left;
@@ -25,7 +25,7 @@ export class Sidebar {
     this.applyWidth(narrow.matches);
   }
 
-  // On a narrow screen the list is out of the way, for the keyboard, too.
+  // On a narrow screen, the list is hidden, and the keyboard cannot reach it.
   applyWidth(isNarrow) {
     this.isNarrow = isNarrow;
     find("sidebar").inert = isNarrow;
@@ -55,7 +55,7 @@ export class Sidebar {
 
   render(current = this.current) {
     this.current = current;
-    // Not under the fingers of somebody who is renaming.
+    // Rendering would interrupt a user who is renaming a conversation.
     if (this.list.querySelector("input")) return;
     const conversations = all();
     const focused = this.list.contains(document.activeElement)

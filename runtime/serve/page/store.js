@@ -1,13 +1,13 @@
-// Conversations and choices in the browser's localStorage, which all tabs share. If the browser denies it or it is full, they last as
-// long as the page.
+// Conversations and choices in the browser's localStorage, which all tabs share. If localStorage is full or forbidden,
+// they last as long as the page.
 
 import { merge } from "./merge.js";
 import { readConversation } from "./stored.js";
 
 const PREFIX = "tp-infer.conversation.";
-const opened = new Map(); // by id: {conversation, base}; `base`: the text that this tab read or wrote last, null before the first
-const removed = new Set(); // ids that this tab has removed
-const dropped = new WeakSet(); // conversations that a tab has removed, whose answer may still be ending here
+const opened = new Map(); // key: id; value: {conversation, base}; `base`: text that this tab last read or wrote, null before the first save
+const removed = new Set(); // ids of conversations that this tab has removed
+const dropped = new WeakSet(); // conversations that a tab has removed, although an answer may still be running here
 let onFull = () => {};
 let isRunning = () => false;
 
@@ -31,7 +31,7 @@ function removeItem(name) {
   }
 }
 
-// A choice of another type than `fallback` is damaged.
+// Returns `fallback` if the stored choice has a different type, because it is damaged then.
 export function readChoice(name, fallback) {
   try {
     const value = JSON.parse(readItem(`tp-infer.${name}`));
@@ -47,11 +47,11 @@ export function writeChoice(name, value) {
   try {
     localStorage.setItem(`tp-infer.${name}`, JSON.stringify(value));
   } catch {
-    // Kept for as long as the page is open.
+    // The choice lasts as long as the page is open.
   }
 }
 
-// The same object for as long as the page is open, so that an answer goes on growing in a conversation that is not shown.
+// Returns the same object as long as the page is open, so an answer grows even in a hidden conversation.
 export function load(id) {
   if (!opened.has(id)) {
     const base = removed.has(id) ? null : readItem(PREFIX + id);
@@ -72,7 +72,7 @@ function write(entry) {
   }
 }
 
-// Takes over what another tab has stored. Returns whether that lacks something of this tab.
+// Merges the version that another tab has stored. Returns whether that version lacks changes of this tab.
 function catchUp(entry) {
   const { conversation, base } = entry;
   const { id } = conversation;
@@ -94,7 +94,7 @@ export function save(conversation) {
   const { id } = conversation;
   if (dropped.has(conversation)) return;
   const entry = opened.get(id) ?? { conversation, base: null };
-  if (entry.base !== null && readItem(PREFIX + id) === null) return drop(id); // another tab has removed it
+  if (entry.base !== null && readItem(PREFIX + id) === null) return drop(id); // another tab has removed the conversation
   opened.set(id, entry);
   catchUp(entry);
   write(entry);
@@ -112,7 +112,7 @@ export function restore(conversation) {
   save(conversation);
 }
 
-// All conversations, those that changed last first.
+// Returns all conversations, the last changed first.
 export function all() {
   const ids = new Set(opened.keys());
   try {
@@ -121,7 +121,7 @@ export function all() {
       if (name.startsWith(PREFIX)) ids.add(name.slice(PREFIX.length));
     }
   } catch {
-    // Only what is open.
+    // Without storage, only open conversations exist.
   }
   return [...ids]
     .map(load)
@@ -129,8 +129,8 @@ export function all() {
     .sort((a, b) => b.updated - a.updated);
 }
 
-// Calls `changed(id)` when another tab has changed a conversation, and `gone(id)` when it has removed one. While `running(id)`, this tab
-// writes an answer.
+// Calls `changed(id)` when another tab has changed a conversation, and `gone(id)` when another tab has removed it.
+// `running(id)`: whether this tab is receiving an answer.
 export function watch(running, { changed, gone }) {
   isRunning = running;
   addEventListener("storage", ({ key }) => {
@@ -139,7 +139,7 @@ export function watch(running, { changed, gone }) {
     const entry = opened.get(id);
     const isStored = readItem(key) !== null;
     if (removed.has(id)) {
-      if (isStored) removeItem(key); // the other tab did not know yet
+      if (isStored) removeItem(key); // the other tab had not yet seen the removal
     } else if (!isStored) {
       drop(id);
       gone(id);

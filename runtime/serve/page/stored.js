@@ -1,5 +1,5 @@
-// Reads conversations that were stored by any version of the page, or damaged: what a view relies on has the right type, and the
-// messages are trees.
+// Reads stored conversations from any version of the page, even damaged ones. Afterwards all members have the types
+// that views expect, and the messages are trees.
 
 import { lastBelow } from "./conversation.js";
 
@@ -9,7 +9,7 @@ const isId = (value) => isText(value) && /^[0-9a-z]{1,64}$/i.test(value);
 const textOr = (value, other) => (isText(value) ? value : other);
 const timeOr = (value, other) => (Number.isFinite(value) ? value : other);
 
-// Members with a wrong type are left out.
+// Omits members with a wrong type.
 function readOutcome({ stats, error }) {
   return { ...(isObject(stats) && { stats }), ...(isObject(error) && isText(error.message) && { error }) };
 }
@@ -27,9 +27,9 @@ function readMessage(id, value) {
   };
 }
 
-// Makes roots of messages whose parent is missing, and of one message in each circle.
+// Makes roots of messages without a parent, and of one message in each cycle.
 export function repairTree(messages) {
-  const checked = new Set(); // ids of messages that lead to a root
+  const checked = new Set(); // ids of messages whose ancestors end at a root
   for (const start of Object.values(messages)) {
     const path = new Set();
     for (let message = start; !checked.has(message.id); message = messages[message.parent]) {
@@ -41,7 +41,7 @@ export function repairTree(messages) {
   }
 }
 
-// The conversation, or null if the text is none.
+// Returns the conversation, or null if the text is not one.
 export function readConversation(id, text) {
   let value = null;
   try {

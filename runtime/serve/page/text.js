@@ -1,4 +1,4 @@
-// Plain completion: one text that the model continues. For models without a chat template, and for drafts.
+// Plain completion: the model continues a text. This mode is for models without a chat template, and for drafts.
 
 import { Answer } from "./answer.js";
 import { announce, copyButton, element, find } from "./dom.js";
@@ -11,7 +11,7 @@ export class TextView {
     this.server = server;
     this.changed = changed;
     this.conversation = null;
-    this.answers = new Map(); // by conversation id: those that are being written
+    this.answers = new Map(); // running answers; key: conversation id
     this.field = find("text-field");
     this.listen();
   }
@@ -29,7 +29,7 @@ export class TextView {
     });
     this.field.addEventListener("input", () => {
       this.conversation.text = this.field.value;
-      delete this.conversation.before; // undoing would lose what has been written since
+      delete this.conversation.before; // undoing would lose text that was written later
       this.keep(this.conversation);
       this.showButtons();
     });
@@ -82,7 +82,7 @@ export class TextView {
     );
   }
 
-  // Shows what another tab has written.
+  // Shows text from another tab.
   refresh() {
     const { selectionStart, selectionEnd } = this.field;
     if (this.field.value !== this.conversation.text) {
@@ -116,7 +116,7 @@ export class TextView {
     if (this.answers.has(conversation.id) || conversation.text === "") return;
     conversation.before = conversation.text;
     const message = { content: "" };
-    let added = 0; // characters of the answer that the text has
+    let added = 0; // characters of the answer that the text already contains
     const grow = () => {
       conversation.text += message.content.slice(added);
       added = message.content.length;

@@ -1,4 +1,4 @@
-// tp-infer bench --acceptance-trace: as many draft tokens are accepted as of the texts in the file.
+// tp-infer bench --acceptance-trace: the acceptance of draft tokens matches the texts in the file.
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -31,7 +31,7 @@ std::filesystem::path write_texts(const TemporaryDirectory& directory) {
 
 std::string tiny_config() { return (reference::fixture("llama-gqa").folder / "config.json").string(); }
 
-TEST(BenchReplay, AcceptsAsManyDraftTokensAsOfTheTexts) {
+TEST(BenchReplay, AcceptsTheTextsShareOfDraftTokens) {
   const TemporaryDirectory directory;
   const Finished finished =
       run(2, {"bench", "--synthetic", tiny_config(), "--same-bits", "--speculate", "ngram:8:always",
@@ -44,7 +44,8 @@ TEST(BenchReplay, AcceptsAsManyDraftTokensAsOfTheTexts) {
   EXPECT_EQ(rows[1].at("text"), "again");
   EXPECT_EQ(rows[1].at("tokens"), 59);
   EXPECT_EQ(rows[1].at("token_ids"), rows[0].at("token_ids"));
-  // The first token after the prompt shows the repetition; the model chooses one token behind eight drafts.
+  // The first token after the prompt shows the repetition. The model chooses one token after eight draft
+  // tokens.
   EXPECT_LE(rows[1].at("steps"), 9);
   EXPECT_GE(rows[1].at("accepted_tokens"), 49);
   EXPECT_EQ(rows[3].at("text"), "never");
@@ -55,7 +56,7 @@ TEST(BenchReplay, AcceptsAsManyDraftTokensAsOfTheTexts) {
   EXPECT_NE(finished.err.find(" times as fast with drafts"), std::string::npos) << finished.err;
 }
 
-// The draft model draws with the noise of the text that it wrote itself.
+// The draft model draws with the same noise as in the text that it wrote.
 TEST(BenchReplay, ADraftModelIsRightAboutTheTextsThatItWrote) {
   const TextModel model;
   const TemporaryDirectory directory;
@@ -95,7 +96,7 @@ TEST(BenchReplay, TheTextsOfTheRepositoryCanBeRead) {
   EXPECT_EQ(json_lines(finished.out).size(), 2U);
 }
 
-TEST(BenchReplay, SaysWhichLineIsNoText) {
+TEST(BenchReplay, NamesTheInvalidLine) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "texts.jsonl";
   std::ofstream(file) << R"({"name": "a", "prompt_ids": [1], "token_ids": [2, 3]})"

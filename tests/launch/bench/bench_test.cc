@@ -1,4 +1,4 @@
-// The forms of bench's results, and what repeated runs amount to.
+// The formats of bench's results, and the summary of repeated runs.
 #include "launch/bench/bench_summary.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -31,7 +31,7 @@ BenchRow row_of(std::size_t tokens) {
   return row;
 }
 
-TEST(BenchSummary, IsTheMedianOfTheRunsBehindTheFirst) {
+TEST(BenchSummary, IsTheMedianOfTheRunsAfterTheFirst) {
   const BenchSummary several = summary_of({row_of(1), row_of(30), row_of(10), row_of(20), row_of(90)});
   EXPECT_EQ(several.runs, 4U);
   EXPECT_EQ(several.row.steps, 20U)
@@ -45,7 +45,7 @@ TEST(BenchSummary, IsTheMedianOfTheRunsBehindTheFirst) {
   EXPECT_EQ(one.spread(), 0.0);
 }
 
-TEST(Bench, SaysInJsonWhatItWasMeasuredWith) {
+TEST(Bench, ReportsItsSetupInJson) {
   const Finished finished = bench({"--json", "--repeat", "3", "--batch", "1,2"});
   expect_success(finished);
   const std::vector<json> rows = json_lines(finished.out);
@@ -65,8 +65,8 @@ TEST(Bench, SaysInJsonWhatItWasMeasuredWith) {
   }
 }
 
-// What a step of decoding reads of weights, by their sizes in the configuration: no embedding but a row, and
-// of the experts those that tokens are routed to.
+// A decoding step reads one row of the embedding, and only the experts that its tokens are routed to. The
+// expected bytes come from the sizes in the configuration.
 TEST(Bench, CountsTheWeightsAndTheCacheThatAStepReads) {
   const TemporaryDirectory folder;
   constexpr std::size_t kHidden = 64;
@@ -92,14 +92,14 @@ TEST(Bench, CountsTheWeightsAndTheCacheThatAStepReads) {
     const double touched = 1 - std::pow(1 - 2.0 / 16, batch);
     EXPECT_NEAR(row.at("weight_bytes_per_step").get<double>(), 4 * (dense + experts * touched), 4 * 64.0)
         << batch;
-    // Keys and values of 2 heads of 16, in 2 layers; between 8 and 12 tokens.
+    // Keys and values of 2 heads of 16 in 2 layers, for 8 to 12 tokens.
     const double of_token = 2.0 * 2 * 2 * 16 * 4;
     EXPECT_GE(row.at("cache_bytes_per_step").get<double>(), batch * 8 * of_token);
     EXPECT_LE(row.at("cache_bytes_per_step").get<double>(), batch * 12 * of_token);
   }
 }
 
-TEST(Bench, SaysTheSameInCsv) {
+TEST(Bench, ReportsItsSetupInCsv) {
   const Finished finished = bench({"--csv"});
   expect_success(finished);
   const std::vector<std::string> lines = lines_of(finished.out);

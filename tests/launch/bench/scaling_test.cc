@@ -1,5 +1,4 @@
-// The scripts of bench/: scaling from beginning to end, and what all of them say without the programs they
-// run.
+// The scripts of bench/: a complete run of scaling, and the errors of all scripts without their programs.
 
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -13,7 +12,8 @@
 namespace tp::test {
 namespace {
 
-constexpr const char* kPython = "/usr/bin/python3";  // Debian's, which has the packages of apt-get
+constexpr const char* kPython =
+    "/usr/bin/python3";  // Debian's interpreter, for which apt-get installs packages
 
 const StartOptions kNoBytecode = {.variables = {"PYTHONDONTWRITEBYTECODE=1"}};
 const std::string kBench = TP_SOURCE_FOLDER "/bench/";
@@ -54,7 +54,7 @@ TEST(Scaling, WritesARowForEveryRankOfEveryMeasurementAndDrawsThem) {
   EXPECT_TRUE(read(output.path() / "scaling.pdf").starts_with("%PDF"));
 }
 
-TEST(BenchScripts, WithoutTheirProgramSayWhatToBuild) {
+TEST(BenchScripts, NameTheMissingProgram) {
   for (const Arguments& arguments :
        {Arguments{"prediction", "--program", "/none"}, Arguments{"scaling", "--program", "/none"},
         Arguments{"quality", "--program", "/none"}, Arguments{"prediction", "--mpirun", "/none -np 2"},
@@ -71,8 +71,8 @@ TEST(BenchScripts, WithoutTheirProgramSayWhatToBuild) {
   }
 }
 
-// As after launch/quickstart, which builds no simulated network.
-TEST(BenchScripts, OnHostsSayWhatToBuild) {
+// launch/quickstart builds no simulated network, for example.
+TEST(BenchScripts, OnHostsNameTheMissingProgram) {
   const TemporaryDirectory programs;
   const auto expect = [&](const Arguments& command, const std::string& missing) {
     const Finished finished = Process(command).finish();

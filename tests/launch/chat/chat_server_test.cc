@@ -1,4 +1,4 @@
-// tp-infer chat --server: with a server in the test that can misbehave, and with tp-infer serve.
+// tp-infer chat --server, with a misbehaving server in the test, and with tp-infer serve.
 #include "tests/launch/hub/http_server.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
@@ -36,7 +36,7 @@ json chunk(const json& delta, const json& reason = nullptr) {
 
 const std::string kStream = response("200 OK", "text/event-stream; charset=utf-8", "");
 
-// "Hello!", as servers differ in what they send besides.
+// Responses with "Hello!", because servers send different additional members.
 const std::string kHello =
     kStream + event(chunk({{"role", "assistant"}, {"content", ""}})) + ": ping\n\n" +
     event(chunk({{"content", "Hel"}})) + event(chunk({{"content", "lo!"}})) +
@@ -49,7 +49,7 @@ const std::string kHello =
            {"timings", {{"prompt_ms", 120.0}, {"predicted_ms", 400.0}, {"predicted_per_second", 10.0}}}}) +
     "data: [DONE]\n\n";
 
-// Answers with the model `m`, and to each question with the next of some responses; the last one remains.
+// Answers with the model `m`, and each question with the next response. The last response repeats.
 class FakeServer {
  public:
   explicit FakeServer(std::vector<std::string> answers) : answers_(std::move(answers)) {}
@@ -118,7 +118,7 @@ TEST(ChatServer, SendsTheConversationAndPrintsTheAnswer) {
   EXPECT_EQ(request.field("authorization"), "");
 }
 
-// Thinking is not for scripts; calls are printed as calls, and the next line is what they return.
+// Scripts get no thinking. Calls are printed as calls, and the next input line is the result.
 TEST(ChatServer, PrintsCallsOfToolsAndSendsWhatTheyReturn) {
   const auto call = [](json function, json more = json::object()) {
     json entry = {{"index", 0}, {"function", std::move(function)}};
@@ -175,7 +175,7 @@ TEST(ChatServer, SendsTheKeyOfTheFileOrOfTheEnvironment) {
   EXPECT_EQ(server.requests()[1].field("authorization"), "Bearer of-the-environment");
 }
 
-TEST(ChatServer, ReportsTheSpeedThatTheServerTells) {
+TEST(ChatServer, ReportsTheServersSpeed) {
   const FakeServer server({kHello});
   const Finished finished = chat(server.address(), "Hi\n", {"--verbose"});
   EXPECT_CONTAINS(finished.err, "(prompt of 9 tokens, 3 of them cached; 4 tokens in ");
@@ -195,7 +195,7 @@ struct Failure {
 
 class ChatServerError : public testing::TestWithParam<Failure> {};
 
-TEST_P(ChatServerError, IsToldAndTheConversationGoesOn) {
+TEST_P(ChatServerError, IsReportedAndTheConversationGoesOn) {
   const FakeServer server({GetParam().answer, kHello});
   const Finished finished = chat(server.address(), "Hi\nAgain\n");
   EXPECT_EQ(finished.status, 1);
@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
         Failure{"NoJson", kPart + "data: {oops\n\n", "expected events of JSON, found {oops"}),
     [](const auto& failure) { return failure.param.name; });
 
-TEST(ChatServer, SaysThatNobodyIsThere) {
+TEST(ChatServer, ReportsThatNoServerListens) {
   std::string address;
   {
     const HttpServer ended([](const WebRequest&) {});
@@ -249,7 +249,7 @@ TEST(ChatServer, SaysThatNobodyIsThere) {
   }
   const std::string expected = "cannot reach " + address + "/v1: expected a server, found: ";
   expect_one_line(chat(address, "Hi\n"), 1, expected);
-  // The first message may come too early.
+  // The first message may arrive too early.
   const Finished finished = chat(address, "Hi\n/help\n", {"--model", "m"});
   EXPECT_EQ(finished.status, 1);
   EXPECT_CONTAINS(finished.err, expected);
@@ -273,7 +273,7 @@ class StoppedChatServer : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(, StoppedChatServer, testing::Bool(),
                          [](const auto& by) { return by.param ? "ByASignal" : "ByAnEmptyLine"; });
 
-// Also while nothing comes.
+// The connection also closes while no bytes arrive.
 TEST_P(StoppedChatServer, ClosesTheConnectionAndGoesOn) {
   std::atomic<bool> was_closed = false;
   HttpServer* self = nullptr;
@@ -301,7 +301,7 @@ TEST_P(StoppedChatServer, ClosesTheConnectionAndGoesOn) {
   EXPECT_EQ(finished.out, "Once\n");
 }
 
-TEST(ChatServer, SaysWithTpInferServeWhatAChatWithTheModelSays) {
+TEST(ChatServer, GivesTheSameAnswersAsALocalChat) {
   const TemporaryDirectory directory;
   const std::string chat_template = directory.write("template.jinja", kTemplate);
   const std::string input = "Tell me a story\nGo on\n";

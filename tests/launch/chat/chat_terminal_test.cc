@@ -1,4 +1,4 @@
-// tp-infer chat, as a person at a terminal has it.
+// tp-infer chat, driven like a person at a terminal.
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
@@ -15,7 +15,7 @@ constexpr const char* kLeft = "\x1b[D";
 constexpr const char* kControlC = "\x03";
 constexpr const char* kControlD = "\x04";
 
-// What every test starts: a model that answers nonsense to the last message.
+// Each test starts a model that answers nonsense to the last message.
 class ChatTerminal : public testing::Test {
  protected:
   std::vector<std::string> chat(const Arguments& more, std::size_t ranks = kNoMpirun) const {
@@ -25,7 +25,7 @@ class ChatTerminal : public testing::Test {
     return command_line(ranks, arguments);
   }
 
-  // A locale without UTF-8, and no settings of libedit that whoever runs the test may have.
+  // A locale without UTF-8, and no settings of libedit from the person who runs the test.
   StartOptions options(const std::string& no_color = "") const {
     return {.keep_input_open = true,
             .on_terminal = true,
@@ -49,7 +49,7 @@ class ChatTerminal : public testing::Test {
   const std::string template_ = directory_.write("chat.jinja", "{{ messages[-1].content }}");
 };
 
-// Who sits at the terminal, and types what comes next once the program prompts for it.
+// A person at the terminal, who types when the program prompts.
 class Person {
  public:
   Person(const std::vector<std::string>& command, const StartOptions& options) : process_(command, options) {}
@@ -90,23 +90,23 @@ class Person {
 
  private:
   Process process_;
-  std::size_t seen_ = 0;  // what was on the screen when something was typed last
+  std::size_t seen_ = 0;  // size of the screen's text at the last input
 };
 
 TEST_F(ChatTerminal, KeysEditTheLineAndNeverReachTheModel) {
   Person person(chat({"3"}), options());
   person.type(std::string("Helo") + kLeft + "l\n");
   person.type("caf\u00e9 \u4f60\u597d \U0001f600" + std::string(kLeft) + "!\n");
-  // F5, Page Up, Shift with an arrow, F1 of two kinds, Insert, a report of the focus.
+  // F5, Page Up, Shift with an arrow, two kinds of F1, Insert, and a focus report.
   person.type("a\x1b[15~\x1b[5~b\x1b[1;2A\x1bOP\x1b[[A\x1b[2~\x1b[Ic\n");
-  // Home, Delete, the end, Backspace; a word back.
+  // Home, Delete, End, Backspace, and one word back.
   person.type("xabcd\x1b[H\x1b[3~\x1b[F\x7f!\n");
   person.type("two words\x1b[1;5DW\n");
   person.leave(saved());
   EXPECT_EQ(said(), (Texts{"Hello", "caf\u00e9 \u4f60\u597d !\U0001f600", "abc", "abc!", "two Wwords"}));
 }
 
-TEST_F(ChatTerminal, RemembersWhatWasTyped) {
+TEST_F(ChatTerminal, RemembersEarlierInput) {
   Person person(chat({"3"}), options());
   person.type("first\n");
   person.type("second\n");
@@ -155,12 +155,12 @@ TEST_F(ChatTerminal, ControlCStopsAnAnswerAndGivesUpALine) {
   EXPECT_EQ(said(), Texts{"Hi"});
 }
 
-TEST_F(ChatTerminal, WhatIsTypedDuringAnAnswerIsTheBeginningOfTheNextMessage) {
+TEST_F(ChatTerminal, KeysTypedDuringAnAnswerBeginTheNextMessage) {
   Person person(chat({"3500"}), options());
   person.type("Hi\n");
   person.wait_for_answer();
   person.type_at_once("typed ");
-  person.wait_for_answer();  // Ctrl-C makes the terminal drop what has not been read yet
+  person.wait_for_answer();  // Ctrl-C makes the terminal drop unread input
   person.type_at_once(kControlC);
   person.wait_for_end("> typed ");
   person.type_at_once("ahead\n");
@@ -170,7 +170,7 @@ TEST_F(ChatTerminal, WhatIsTypedDuringAnAnswerIsTheBeginningOfTheNextMessage) {
   EXPECT_EQ(said(), (Texts{"Hi", "typed ahead"})) << finished.out;
 }
 
-TEST_F(ChatTerminal, NotesAreDimmedUnlessColoursAreUnwanted) {
+TEST_F(ChatTerminal, DimsNotesIfColoursAreOn) {
   for (const std::string no_color : {"", "1"}) {
     Person person(chat({"3", "--verbose"}), options(no_color));
     person.type("Hi\n");
@@ -180,7 +180,7 @@ TEST_F(ChatTerminal, NotesAreDimmedUnlessColoursAreUnwanted) {
   }
 }
 
-TEST_F(ChatTerminal, UnderMpirunALineIsAMessageAndTheProgramSaysSo) {
+TEST_F(ChatTerminal, ExplainsThatEachLineIsAMessageUnderMpirun) {
   Person person(chat({"3"}, 2), options());
   person.type("Hello\n");
   person.type(std::string("arrows") + kUp + kLeft + "\n");

@@ -1,4 +1,4 @@
-// tp-infer chat, driven through pipes as a person or a script would.
+// tp-infer chat, driven through pipes like a person or a script.
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Messages end with a control token, as in the templates of real models.
+// Messages end with a control token, like in real models' templates.
 constexpr const char* kDemoTemplate =
     "{{ bos_token }}{% for m in messages %}{{ m.content }}"
     "{% if m.role == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}\n";
@@ -39,7 +39,7 @@ class Chat : public testing::Test {
 };
 
 TEST_F(Chat, ContinuesTheRenderedTextOnSeveralRanks) {
-  // generate puts BOS in front; here the template has written it, and it must not be there twice.
+  // `generate` adds BOS, but the template has already written it. BOS must not occur twice.
   const std::string expected = run(kNoMpirun, {"generate", "--prompt", "Once upon a time", "--no-echo",
                                                "--greedy", "--max-tokens", "40"})
                                    .out;
@@ -52,8 +52,8 @@ TEST_F(Chat, ContinuesTheRenderedTextOnSeveralRanks) {
   }
 }
 
-TEST_F(Chat, ComputesOfEveryTurnOnlyWhatIsNew) {
-  // The second model speaks nonsense, in tokens that its tokenizer would not make of the same text.
+TEST_F(Chat, ComputesOnlyTheNewTokensOfEachTurn) {
+  // The second model generates nonsense, with tokens that its tokenizer would not choose for the same text.
   const TextModel nonsense;
   for (const Arguments& model : {Arguments{}, Arguments{"--model", nonsense.path()}}) {
     Arguments more = {"-v", "--ignore-eos"};
@@ -61,11 +61,11 @@ TEST_F(Chat, ComputesOfEveryTurnOnlyWhatIsNew) {
     const Finished finished = chat("Once upon a time\n The next day\n And then\n", more);
     EXPECT_EQ(finished.status, 0);
     const std::regex report("prompt of ([0-9]+) tokens, ([0-9]+) of them cached; 40 tokens");
-    std::size_t computed = 0;  // in the turns before: of each answer all tokens but the last
+    std::size_t computed = 0;  // tokens computed in earlier turns: all except the last token of each answer
     std::size_t turns = 0;
     for (std::sregex_iterator found(finished.err.begin(), finished.err.end(), report), end; found != end;
          ++found) {
-      constexpr std::size_t kBlock = 32;  // a block that is not full is computed again
+      constexpr std::size_t kBlock = 32;  // a partial block is computed again
       EXPECT_EQ(std::stoul((*found)[2]), computed / kBlock * kBlock) << finished.err;
       computed = std::stoul((*found)[1]) + 40 - 1;
       ++turns;
@@ -74,7 +74,7 @@ TEST_F(Chat, ComputesOfEveryTurnOnlyWhatIsNew) {
   }
 }
 
-TEST_F(Chat, SavesWhatRenderChatAndLoadRead) {
+TEST_F(Chat, SavesFilesForRenderChatAndLoad) {
   const std::string saved = file("saved.json");
   const Finished first = chat("/system Be kind. \nOnce upon a time\n//not a command\n/save " + saved + "\n");
   EXPECT_EQ(first.status, 0) << first.err;
@@ -90,7 +90,7 @@ TEST_F(Chat, SavesWhatRenderChatAndLoadRead) {
   const Finished rendered = run(kNoMpirun, {"render-chat", "--template", template_, "--messages", saved});
   EXPECT_EQ(rendered.out, "Be kind.Once upon a time" + answers[0] + "/not a command" + answers[1]);
 
-  // A question that was loaded is answered.
+  // A loaded question gets an answer.
   json unanswered = conversation;
   unanswered.at("messages").erase(4);
   const Finished loaded = chat("", {"--load", directory_.write("unanswered.json", unanswered.dump())});
@@ -127,11 +127,11 @@ TEST_F(Chat, AMessageThatCannotBeAnsweredIsForgotten) {
   EXPECT_NE(finished.err.find("but the model's context holds 1024; /reset begins a new one"),
             std::string::npos)
       << finished.err;
-  EXPECT_NE(finished.err.find("there is no command /nonsense"), std::string::npos);
+  EXPECT_NE(finished.err.find("unknown command /nonsense"), std::string::npos);
   EXPECT_EQ(finished.out, chat("Once upon a time\n").out);
 }
 
-TEST_F(Chat, SaysThatTheContextIsFull) {
+TEST_F(Chat, ReportsAFullContext) {
   const Finished finished =
       chat("Once upon a time\n Then\n", {"--max-length", "60", "--max-tokens", "100", "--ignore-eos"});
   EXPECT_NE(finished.err.find("the context of 60 tokens is full: /reset"), std::string::npos) << finished.err;
@@ -148,7 +148,7 @@ TEST_F(Chat, NeedsAChatTemplate) {
   expect_one_error(chat("", {"--load", file("absent")}), 1, "cannot read");
 }
 
-// An answer of minutes, in which something else happens.
+// Begins an answer that takes minutes, so that something can happen meanwhile.
 Process begin_long_answer(const TextModel& model, const std::string& chat_template, std::size_t ranks) {
   return Process(command_line(ranks, {"chat", "--model", model.path(), "--template", chat_template,
                                       "--greedy", "--ignore-eos", "--max-tokens", "3500"}),
@@ -156,7 +156,7 @@ Process begin_long_answer(const TextModel& model, const std::string& chat_templa
 }
 
 void expect_stopped(Process& process) {
-  // The conversation goes on.
+  // The conversation continues.
   process.write_input("/help\n/exit\n");
   const Finished finished = process.finish();
   EXPECT_EQ(finished.status, 0) << finished.err;
@@ -202,11 +202,11 @@ TEST(ChatScript, AnEmptyLineThatWasThereBeforeStopsNothing) {
   EXPECT_EQ(finished.err.find("(stopped)"), std::string::npos) << finished.err;
 }
 
-// The model's configuration does not name the token that ends a message; the template shows it.
-TEST(ChatStop, TheTokenBehindAnAnswerEndsAnAnswer) {
+// The model's configuration doesn't name the token that ends a message, but the template shows it.
+TEST(ChatStop, TheTokenAfterAnAnswerEndsIt) {
   const TextModel model;
   const TemporaryDirectory directory;
-  // Nearly uniform draws: control tokens come up too.
+  // Nearly uniform draws, so control tokens occur, too.
   const Arguments sampling = {"--temperature", "50", "--seed", "5", "--max-tokens", "3000"};
   Arguments generate = {"generate", "--model", model.path(), "--prompt", "Hi", "--json", "--ignore-eos"};
   generate.insert(generate.end(), sampling.begin(), sampling.end());

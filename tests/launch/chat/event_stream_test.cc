@@ -9,7 +9,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-TEST(EventStream, FindsTheSameEventsHoweverTheBytesAreCut) {
+TEST(EventStream, FindsTheSameEventsInAnyPieces) {
   const std::string text =
       ": ping\n\ndata: one\n\nevent: delta\r\ndata:two\r\nid: 7\r\n\r\ndata: three\ndata:  lines\n\ndata:\n\n"
       "data: cut off";

@@ -1,4 +1,4 @@
-// --lora and --adapter of the commands.
+// --lora and --adapter.
 #include "tests/launch/demo_adapter.h"
 #include "tests/launch/program.h"
 
@@ -79,7 +79,7 @@ TEST(Lora, NeedsMemoryThatInspectShows) {
                                             "--lora", "tuned=" + adapter.path()});
   expect_success(finished);
   const nlohmann::json ranks = nlohmann::json::parse(finished.out).at("ranks");
-  // At least the factors' own bytes, divided where the layers are.
+  // The bytes include at least the factors, divided like the layers.
   EXPECT_GT(ranks.at(0).at("adapter_bytes"), 4 * 4 * 4 * (256 + 512 + 512 + 256));
   const Finished without = run(kNoMpirun, {"inspect", "--model", kLoraBase, "--ranks", "2", "--json"});
   EXPECT_EQ(nlohmann::json::parse(without.out).at("ranks").at(0).at("weight_bytes"),
@@ -96,7 +96,7 @@ TEST(Lora, IsRefusedByName) {
   const std::string lora = "tuned=" + adapter.path();
   expect_one_line(generate({"--lora", adapter.path()}), 2, "expected NAME=PATH");
   expect_one_line(generate({"--lora", "tuned=/nowhere"}), 1, "found nothing at \"/nowhere\"");
-  expect_one_line(generate({"--lora", lora, "--lora", lora}), 1, "expected a name of its own");
+  expect_one_line(generate({"--lora", lora, "--lora", lora}), 1, "expected a unique name");
   expect_one_line(generate({"--lora", lora, "--adapter", "french"}), 1, "there is no adapter french");
 }
 

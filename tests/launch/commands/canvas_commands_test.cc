@@ -1,4 +1,4 @@
-// tp-infer generate, serve and inspect with a model of canvases.
+// tp-infer generate, serve and inspect with a canvas model.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_diffusion.h"
@@ -22,14 +22,14 @@ std::filesystem::path canvas_folder() { return reference::seeded_folder("diffusi
 const std::string kNotice =
     "tp-infer: the checkpoint has tensors that the model does not use: model.encoder.embed_vision";
 
-// Success, with one message about the vision tower.
+// Expects success with one message about the vision tower.
 void expect_success_without_vision(const Finished& finished) {
   EXPECT_EQ(finished.status, 0);
   EXPECT_EQ(finished.err.find(kNotice), 0U) << finished.err;
   EXPECT_EQ(lines_of(finished.err).size(), 1U) << finished.err;
 }
 
-// A refusal of a request, after this message.
+// Expects a rejected request after this message.
 void expect_refusal(const Finished& finished, const std::string& part) {
   EXPECT_EQ(finished.status, 1);
   const std::vector<std::string> lines = lines_of(finished.err);
@@ -37,7 +37,7 @@ void expect_refusal(const Finished& finished, const std::string& part) {
   EXPECT_NE(lines[1].find(part), std::string::npos) << lines[1];
 }
 
-// Their lengths are those of a model with canvases of 256 tokens; the fixture's have 8.
+// The commands' lengths suit a model with canvases of 256 tokens. The fixture's canvases have 8.
 TEST(Canvases, TheCommandsOfTheGuideRun) {
   const TextDiffusion model("diffusiongemma");
   const std::vector<std::string> lines = doc_example_lines("model/README.md", "### Canvases");
@@ -55,8 +55,8 @@ TEST(Canvases, TheCommandsOfTheGuideRun) {
   EXPECT_EQ(lines.size(), 2U);
 }
 
-// A pass after the first one computes rows of the text and rows of the canvas, of which only the latter read
-// soft embeddings.
+// From the second pass on, a pass computes rows of the text and of the canvas. Only the canvas rows read soft
+// embeddings.
 TEST(Canvases, MayHaveAnAdapterOfTheLayersOfTheirSoftEmbeddings) {
   const std::filesystem::path folder = canvas_folder();
   const std::string layer = "base_model.model.model.decoder.self_conditioning.gate_proj.lora_";
@@ -138,7 +138,7 @@ TEST(Canvases, AConfigWithAnImpossibleCanvasIsOneError) {
   }
 }
 
-TEST(Canvases, OptionsThatDoNotFitSayWhichDo) {
+TEST(Canvases, UnsuitableOptionsNameTheSuitableOnes) {
   const auto generate = [](Arguments more) {
     more.insert(more.begin(), {"generate", "--model", canvas_folder(), "--tokens",
                                (canvas_folder() / "prompt.json").string(), "--max-tokens", "16"});
@@ -153,7 +153,7 @@ TEST(Canvases, OptionsThatDoNotFitSayWhichDo) {
                    "cannot approximate by --unmask-cache dual");
 }
 
-TEST(Canvases, InspectSaysWhatTheyAre) {
+TEST(Canvases, InspectDescribesThem) {
   const Finished finished = run(0, {"inspect", "--model", canvas_folder(), "--ranks", "2"});
   expect_success(finished);
   EXPECT_NE(finished.out.find("canvas_length             8"), std::string::npos) << finished.out;

@@ -1,4 +1,4 @@
-// Constraints as a user gives them, with the demo model.
+// Constraints from a user, with the demo model.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
@@ -47,7 +47,7 @@ TEST(Constraints, JsonFollowsItsSchemaAndIsTheSameOverAllRanks) {
   }
 }
 
-// With log-probabilities, every token takes a forward pass of its own.
+// With log-probabilities, every token needs a separate forward pass.
 TEST(Constraints, StretchesWithoutAChoiceAreTheSameWithAndWithoutForwardPasses) {
   const Arguments arguments = {"generate", "--prompt", "A person:", "--json-schema", kPerson, "--json-space",
                                "compact",  "--seed",   "5",         "--temperature", "1",     "--same-bits",
@@ -60,8 +60,8 @@ TEST(Constraints, StretchesWithoutAChoiceAreTheSameWithAndWithoutForwardPasses) 
   EXPECT_EQ(json_lines(jumped.out)[0].at("token_ids"), json_lines(stepped.out)[0].at("token_ids"));
 }
 
-// Lines with a common prefix.
-TEST(Constraints, BatchesHaveTheirOwnWhateverTheRanksThePrefixCacheAndPreemption) {
+// The lines have a common prefix.
+TEST(Constraints, ApplyPerRequestWithAnyRanksPrefixCacheAndPreemption) {
   std::string requests;
   for (int i = 0; i < 8; ++i) {
     nlohmann::json line = {
@@ -112,7 +112,7 @@ TEST(Constraints, TheExamplesOfTheGuideWork) {
   EXPECT_TRUE(std::regex_match(finished.out, expected)) << finished.out;
 }
 
-TEST(Constraints, WrongOnesAreToldBeforeTheModelIsLoaded) {
+TEST(Constraints, WrongConstraintsAreReportedBeforeTheModelIsLoaded) {
   const auto refused = [](const Arguments& options, int status, const std::string& message) {
     Arguments arguments = {"generate", "--prompt", "x"};
     arguments.insert(arguments.end(), options.begin(), options.end());
@@ -130,7 +130,7 @@ TEST(Constraints, WrongOnesAreToldBeforeTheModelIsLoaded) {
   refused({"--json-object", "--json-space", "wide"}, 2, "expected one of flexible, compact");
 }
 
-TEST(Constraints, ImpossibleOnesAreRefused) {
+TEST(Constraints, ImpossibleConstraintsAreRejected) {
   const Finished finished =
       run(kNoMpirun, {"generate", "--prompt", "x", "--choice", "a", "--min-tokens", "9"});
   EXPECT_EQ(finished.status, 1);

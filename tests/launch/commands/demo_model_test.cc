@@ -16,8 +16,8 @@ nlohmann::json reference() {
   return nlohmann::json::parse(file);
 }
 
-// reference.json was computed by the PyTorch model that was trained, in float32: its best two logits are
-// never closer than 0.02 on the way, and two honest implementations differ by 1e-5.
+// The trained PyTorch model computed reference.json in float32. Its two best logits always differ by at least
+// 0.02. Two correct implementations differ by 1e-5.
 TEST(DemoModel, ContinuesItsPromptsAsItsTrainingScriptDid) {
   const nlohmann::json expected = reference();
   for (const nlohmann::json& prompt : expected.at("prompts")) {
@@ -32,7 +32,7 @@ TEST(DemoModel, ContinuesItsPromptsAsItsTrainingScriptDid) {
   }
 }
 
-// What it answers, with the ids of the prompt that its training script made: of the chat template, too.
+// The expected answers and prompt ids are the training script's, so the chat template is tested, too.
 TEST(DemoModel, AnswersConversationsAsItsTrainingScriptDid) {
   const nlohmann::json expected = reference().at("chats");
   ASSERT_GT(expected.size(), 3U);
@@ -70,8 +70,8 @@ TEST(DemoModel, HasADraftModelOfHalfAMegabyteWithItsVocabulary) {
     EXPECT_EQ(draft.at(key), demo.at(key)) << key;
 }
 
-// Nearly nine of ten with the weights that are there; without training, one of 1536.
-TEST(DemoModel, ItsDraftModelGuessesMostOfWhatItSays) {
+// The stored weights predict nearly nine of ten tokens. Without training, it would be one in 1536.
+TEST(DemoModel, ItsDraftModelPredictsMostTokens) {
   std::vector<nlohmann::json> said;
   std::string requests;
   const nlohmann::json expected = reference();

@@ -43,7 +43,7 @@ Arguments generation_of(const DiffusionFixture& fixture, const DiffusionCase& on
   return arguments;
 }
 
-// Success, with a notice if results are approximate.
+// Expects success, with a notice if results are approximate.
 void expect_success_of(const Arguments& arguments, Finished finished) {
   if (const auto found = std::ranges::find(arguments, "--unmask-cache"); found != arguments.end()) {
     EXPECT_EQ(finished.err, "tp-infer: passes are approximated (--unmask-cache " + *std::next(found) +
@@ -53,7 +53,7 @@ void expect_success_of(const Arguments& arguments, Finished finished) {
   expect_success(finished);
 }
 
-TEST(Diffusion, GeneratesWhatTheFamiliesOwnCodeDoesOnSeveralRanks) {
+TEST(Diffusion, MatchesTheFamiliesOwnCodeOnSeveralRanks) {
   for (const DiffusionFixture& fixture : reference::diffusion_fixtures()) {
     const std::size_t prompt = fixture.prompt.size();
     std::vector<DiffusionCase> cases = fixture.cases;
@@ -135,7 +135,7 @@ TEST(Diffusion, DrawsTheSameTextFromApproximateCachesOnSeveralRanks) {
   }
 }
 
-TEST(Diffusion, WritesTextsAndWhatIsUnmasked) {
+TEST(Diffusion, WritesTextsAndUnmaskedTokens) {
   const TextDiffusion model("llada");
   const Arguments arguments = {"generate",   "--model",  model.path(),     "--prompt",
                                "fbepctgjit", "--greedy", "--max-tokens",   "8",
@@ -166,7 +166,7 @@ TEST(Diffusion, TheCommandsOfTheGuideRun) {
   EXPECT_EQ(lines.size(), 3U);
 }
 
-TEST(Diffusion, LogitsAreThoseOfTheOriginalCode) {
+TEST(Diffusion, LogitsMatchTheOriginalCode) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const DiffusionFixture& fixture : reference::diffusion_fixtures()) {
@@ -180,7 +180,7 @@ TEST(Diffusion, LogitsAreThoseOfTheOriginalCode) {
   }
 }
 
-TEST(Diffusion, InspectSaysWhatTheyAre) {
+TEST(Diffusion, InspectDescribesTheModel) {
   const auto inspected = [](const std::string& name) {
     const Finished finished =
         run(0, {"inspect", "--model", reference::diffusion_fixture(name).folder, "--ranks", "2"});
@@ -194,7 +194,7 @@ TEST(Diffusion, InspectSaysWhatTheyAre) {
   EXPECT_NE(inspected("sdar").find("attention                 by blocks of 4 tokens"), std::string::npos);
 }
 
-TEST(Diffusion, OptionsThatDoNotFitSayWhichDo) {
+TEST(Diffusion, UnsuitableOptionsNameTheSuitableOnes) {
   const DiffusionFixture llada = reference::diffusion_fixture("llada");
   const std::string decoder = fixture_folder("llama-gqa").string();
   const Arguments prompt = {"--tokens", prompt_of(llada), "--max-tokens", "16"};

@@ -26,14 +26,14 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
   return largest;
 }
 
-// Whether the model's files say how it embeds. encoder_test sets the options of other models.
+// Whether the model's files describe its embeddings. encoder_test sets options for the other models.
 bool has_pipeline(const EncoderFixture& fixture) {
   return std::filesystem::exists(fixture.folder / "modules.json");
 }
 
 std::string input_of(const EncoderFixture& fixture) { return (fixture.folder / "input.json").string(); }
 
-TEST(Encoders, EmbeddingsAreThoseOfTheOriginalPipelineOnSeveralRanks) {
+TEST(Encoders, EmbeddingsMatchTheOriginalPipelineOnSeveralRanks) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
@@ -47,7 +47,7 @@ TEST(Encoders, EmbeddingsAreThoseOfTheOriginalPipelineOnSeveralRanks) {
   }
 }
 
-TEST(Encoders, EmbeddingsOfABatchAreThoseOfItsRowsWithoutPadding) {
+TEST(Encoders, EmbeddingsOfABatchMatchItsRowsWithoutPadding) {
   const TemporaryDirectory directory;
   for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
     if (fixture.batch_embedding.empty() || !has_pipeline(fixture)) continue;
@@ -71,7 +71,7 @@ TEST(Encoders, PoolingAndNormalizationAreAsAskedFor) {
   const EncoderFixture fixture = reference::encoder_fixture("bert-embed-mean");
   const std::string output = (directory.path() / "x.npy").string();
   const auto embedded = [&](const std::string& pooling) {
-    // Without modules.json nothing is normalized.
+    // Without modules.json, embeddings are not normalized.
     const std::filesystem::path folder = directory.path() / pooling;
     std::filesystem::create_directory(folder);
     for (const char* file : {"config.json", "model.safetensors"})
@@ -96,7 +96,7 @@ TEST(Encoders, PoolingAndNormalizationAreAsAskedFor) {
   EXPECT_LE(apart(embedded("auto"), mean), 1e-4);
 }
 
-TEST(Encoders, EmbeddingsAreOfAsManyTokensAsSentenceTransformersReads) {
+TEST(Encoders, EmbeddingsReadTheTokensOfSentenceTransformers) {
   const TemporaryDirectory directory;
   const EncoderFixture fixture = reference::encoder_fixture("bert-embed-mean");
   const std::filesystem::path folder = directory.path() / "model";
@@ -119,7 +119,7 @@ TEST(Encoders, EmbeddingsAreOfAsManyTokensAsSentenceTransformersReads) {
                    "tokens but the model embeds at most 5 (max_seq_length in sentence_bert_config.json)");
 }
 
-TEST(Encoders, HiddenStatesAreThoseOfTheOriginalCodeForEveryKindOfModel) {
+TEST(Encoders, HiddenStatesMatchTheOriginalCodeForEveryKindOfModel) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
@@ -230,7 +230,7 @@ TEST(Encoders, ClassifyGivesTheProbabilityOfEveryLabel) {
   EXPECT_EQ(text.out, fmt::format("LABEL_0 {:.4f}\n", scores.at("probability").get<double>()));
 }
 
-TEST(Encoders, ACommandThatDoesNotFitSaysWhichDo) {
+TEST(Encoders, AnUnsuitableCommandNamesTheSuitableOnes) {
   const std::string encoder = reference::encoder_fixture("bert-embed-mean").folder;
   const std::string masked = reference::encoder_fixture("albert-mlm").folder;
   const std::string decoder = fixture_folder("llama-gqa");
@@ -253,8 +253,8 @@ TEST(Encoders, ACommandThatDoesNotFitSaysWhichDo) {
                    "(BertModel)");
 }
 
-// Its tokens also attend to later tokens, so that it cannot predict them.
-TEST(Encoders, ADecoderWithoutCausalAttentionEmbedsTextsAndGeneratesNone) {
+// The model's tokens also attend to later tokens, so it can't predict them.
+TEST(Encoders, ADecoderWithoutCausalAttentionOnlyEmbedsTexts) {
   const CheckpointCopies copies;
   const std::filesystem::path causal = copies.copy("llama-gqa", "causal");
   const std::filesystem::path model = copies.copy("llama-gqa", "model");
@@ -273,7 +273,7 @@ TEST(Encoders, ADecoderWithoutCausalAttentionEmbedsTextsAndGeneratesNone) {
   };
   const std::vector<float> vector = embedding(model, kNoMpirun);
   for (const std::size_t ranks : {2, 3}) EXPECT_LE(apart(embedding(model, ranks), vector), 1e-4);
-  EXPECT_GT(apart(embedding(causal, 1), vector), 1e-2);  // the first token sees the others
+  EXPECT_GT(apart(embedding(causal, 1), vector), 1e-2);  // the first token sees later tokens
 }
 
 TEST(Encoders, WrongInputIsOneError) {
@@ -300,7 +300,7 @@ TEST(Encoders, WrongInputIsOneError) {
                   "expected one of --prompt TEXT, --batch FILE and --tokens FILE, found none");
 }
 
-TEST(Encoders, InspectSaysWhatTheyAre) {
+TEST(Encoders, InspectDescribesThem) {
   for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
     const Finished finished =
         run(kNoMpirun, {"inspect", "--model", fixture.folder, "--json", "--ranks", "3"});

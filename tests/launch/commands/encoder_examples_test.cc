@@ -1,4 +1,4 @@
-// The commands of the guide's section on encoders, as a user types them.
+// The commands in the guide's section on encoders, run like a user would.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
@@ -15,14 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A model that fits the command, of the kinds that the section's table has.
+// Returns a suitable model for the command, of a kind in the section's table.
 std::string fitting_model(const std::string& command, const std::string& line) {
   if (line.find("--task") != line.npos) return "jina-v3-lora";
   if (command == "rank" || command == "classify") return "xlmroberta-reranker";
   return command == "fill-mask" || command == "logits" ? "albert-mlm" : "bert-embed-mean";
 }
 
-// What follows "tp-infer" in the line.
+// Returns the word after "tp-infer" in the line.
 std::string command_of(const std::string& line) {
   std::istringstream words(line.substr(line.find("tp-infer ") + 9));
   std::string command;
@@ -30,7 +30,7 @@ std::string command_of(const std::string& line) {
   return command;
 }
 
-TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
+TEST(Encoders, RunTheGuidesExamples) {
   std::vector<std::string> commands;
   for (const std::string& line : doc_example_lines("model/README.md", "## Encoders")) {
     const std::string command = command_of(line);
@@ -54,12 +54,12 @@ TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
                                                 "hidden", "logits"}));
 }
 
-// With every kind of model and every command that needs another one.
-TEST(Encoders, EveryCommandThatDoesNotFitAModelSaysWhichDo) {
+// Covers every kind of model and every unsuitable command.
+TEST(Encoders, EveryUnsuitableCommandNamesTheSuitableOnes) {
   struct Case {
     std::string model;
     std::string kind;
-    std::vector<Arguments> commands;  // without the model
+    std::vector<Arguments> commands;  // commands without --model
     std::string fitting;
   };
   const TemporaryDirectory directory;

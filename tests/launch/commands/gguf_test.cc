@@ -1,4 +1,4 @@
-// GGUF files wherever --model is taken.
+// GGUF files for all commands with --model.
 #include "tests/launch/program.h"
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace {
 const std::string kMixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed";
 const std::string kQ4 = TP_TEST_DATA "/gguf/llama-quant256-Q4_0";
 
-// Of a small model that was trained on stories, what its author's program says: text to text.
-TEST(GgufModel, TellsTheStoriesOfItsCheckpoint) {
+// The expected text is from the author's own program, for a small model trained on stories.
+TEST(GgufModel, GeneratesTheStoriesOfItsCheckpoint) {
   const std::filesystem::path shared = TP_SHARED_FIXTURES;
   if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no " << shared;
   std::ifstream file(shared / "trained/stories260K/goldens.json");

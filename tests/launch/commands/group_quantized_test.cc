@@ -1,4 +1,4 @@
-// Checkpoints of 4 bits wherever --model is taken.
+// 4-bit checkpoints for all commands with --model.
 #include "tests/reference/group_quantized.h"
 
 #include "model/files/mapped_file.h"
@@ -29,7 +29,7 @@ nlohmann::json config_with(const nlohmann::json& quantization) {
   return config;
 }
 
-// The fixture in AWQ with groups of 32, or in ModelOpt's NVFP4, and the same numbers in float32.
+// The fixture in AWQ with groups of 32 or in ModelOpt's NVFP4, and a float32 model with equal values.
 struct Models {
   TemporaryDirectory quantized;
   TemporaryDirectory plain;
@@ -99,7 +99,7 @@ TEST(GroupQuantizedModel, IsInspected) {
   EXPECT_EQ(types[1].at("type"), "F32");
 }
 
-// The sizes that the config.json alone tells are those of the files.
+// Sizes predicted from config.json alone match the files' sizes.
 void expect_the_same_without_weights(const Models& models, const std::string& description) {
   SCOPED_TRACE(description);
   const TemporaryDirectory bare;
@@ -129,9 +129,9 @@ TEST(GroupQuantizedModel, IsInspectedAndPlannedWithoutItsWeights) {
   expect_the_same_without_weights(Models(true), "NVFP4");
 }
 
-// openai/gpt-oss-120b: 36 layers of 128 experts, of whose matrices 32 elements take 17 bytes; what else is in
-// bf16 takes 4.2 GB.
-TEST(GroupQuantizedModel, OfGptOss120bHas61GiB) {
+// openai/gpt-oss-120b has 36 layers of 128 experts. 32 elements of the experts' matrices take 17 bytes. The
+// remaining tensors, in bf16, take 4.2 GB.
+TEST(GroupQuantizedModel, Takes61GiBForGptOss120b) {
   const TemporaryDirectory bare;
   nlohmann::json config = {{"architectures", {"GptOssForCausalLM"}},
                            {"hidden_size", 2880},
@@ -158,13 +158,14 @@ TEST(GroupQuantizedModel, OfGptOss120bHas61GiB) {
   EXPECT_NEAR(bytes / (1 << 30), 61.0, 0.6);
 }
 
-// In `plan` and `inspect`, which look at no weights.
+// `plan` and `inspect` don't read weights.
 TEST(GroupQuantizedModel, IsRefusedByNameWithoutItsWeights) {
   const TemporaryDirectory bare;
   const std::string path = bare.write("config.json", config_with({{"load_in_4bit", true}}).dump()).string();
   for (const char* command : {"inspect", "plan"})
     expect_one_error(run(kNoMpirun, {command, "--model", path}), 1,
-                     "bnb_4bit_quant_type of bitsandbytes must be nf4, found fp4; take the model");
+                     "bnb_4bit_quant_type of bitsandbytes must be nf4, found fp4; use a different "
+                     "quantization of the model");
 }
 
 TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
@@ -177,7 +178,7 @@ TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
                     (kFixture / "prompt.json").string(), "--max-tokens", "2"}),
         1,
         "quantization_config: quant_method must be awq, gptq, compressed-tensors, fp8, modelopt, "
-        "mxfp4 or bitsandbytes, found torchao; take the model");
+        "mxfp4 or bitsandbytes, found torchao; use a different quantization of the model");
   }
 }
 

@@ -1,4 +1,4 @@
-// Weights and results that are no numbers: an error of every command.
+// Weights and results that are NaN or infinite are errors in every command.
 
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/program.h"
@@ -29,7 +29,7 @@ void expect_damaged(std::size_t ranks, const Arguments& arguments, const std::st
   EXPECT_CONTAINS(finished.err, "expected numbers, found NaN or infinity, which are not finite");
 }
 
-// One element, which most texts do not use where it is one of the vocabulary.
+// One element is damaged. Most texts don't use it if it belongs to the vocabulary.
 TEST(NotFinite, WeightsOfEveryKindOfTensorAreNamed) {
   for (const char* tensor :
        {"model.embed_tokens.weight", "model.layers.0.input_layernorm.weight",
@@ -94,7 +94,7 @@ TEST(NotFinite, WeightsOfEncodersAreNamed) {
                  "cannot load classifier.out_proj.weight: ");
 }
 
-// The greatest numbers are finite, and what is computed with them is not.
+// The largest numbers are finite, but results computed with them are not.
 TEST(NotFinite, ResultsAreAnErrorAndNoJson) {
   const auto expect_no_results = [](const Arguments& arguments, const std::string& results) {
     const Finished finished = run(kNoMpirun, arguments);
@@ -111,7 +111,7 @@ TEST(NotFinite, ResultsAreAnErrorAndNoJson) {
   const std::string texts = reranker.directory().write("texts.txt", "red\n");
   overwrite(reranker.path(), "classifier.out_proj.weight", kGreatest, 0, 0);
   overwrite(reranker.path(), "classifier.dense.bias", 9.0F, 0,
-            0);  // the sum is far above the greatest number
+            0);  // the sum exceeds the largest number
   expect_no_results({"rank", "--model", reranker.path(), "--query", "sky", "--batch", texts, "--json"},
                     "scores");
   expect_no_results({"classify", "--model", reranker.path(), "--prompt", "red", "--json"}, "scores");

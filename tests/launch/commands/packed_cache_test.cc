@@ -1,4 +1,4 @@
-// --packed-cache: the next start takes weights as they were packed.
+// --packed-cache: the next start loads packed weights.
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
@@ -43,7 +43,7 @@ TEST_F(PackedCacheOption, GivesTheSameTextFromTheSecondStartOn) {
     EXPECT_EQ(second.out, first.out);
   }
   EXPECT_EQ(files().size(), 6U);
-  // Another number of ranks has files of its own.
+  // A different number of ranks has separate files.
   EXPECT_FALSE(used_cache(generate(1)));
   EXPECT_TRUE(used_cache(generate(1)));
 }

@@ -1,4 +1,4 @@
-// Checkpoints written as GGUF files by the program.
+// GGUF files that the program writes from checkpoints.
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
 
@@ -25,8 +25,8 @@ nlohmann::json token_ids(const std::string& model, std::size_t ranks, const Argu
   return json_lines(run(ranks, arguments).out).at(0).at("token_ids");
 }
 
-// As in README.md.
-TEST(Quantize, WritesAFileThatTellsTheSameStories) {
+// The command is the one in README.md.
+TEST(Quantize, WritesAFileThatGeneratesTheSameStories) {
   const TemporaryDirectory directory;
   const std::filesystem::path f32 = directory.path() / "f32.gguf";
   const Finished finished = run(kNoMpirun, quantize("f32", f32));
@@ -40,7 +40,7 @@ TEST(Quantize, WritesAFileThatTellsTheSameStories) {
   EXPECT_EQ(directory.files().size(), 2U);
 }
 
-TEST(Quantize, SummarizesWhatItWrote) {
+TEST(Quantize, SummarizesTheWrittenTypes) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   const Finished finished = run(kNoMpirun, quantize("int8", file, {"--json"}));
@@ -69,7 +69,7 @@ TEST(Quantize, KeepsTheTemplateForTools) {
   EXPECT_EQ(finished.out, "2 tools");
 }
 
-TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
+TEST(Quantize, ReplacesAFileOnlyWithForce) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.write("model.gguf", "precious");
   expect_one_line(
@@ -78,15 +78,15 @@ TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
   EXPECT_EQ(std::filesystem::file_size(file), 8U);
   expect_success(run(kNoMpirun, quantize("int8", file, {"--force"})));
   EXPECT_GT(std::filesystem::file_size(file), 8U);
-  // Its own input it never replaces.
+  // The command never replaces its own input.
   expect_one_line(run(kNoMpirun, {"quantize", "--model", file.string(), "--weights", "q4_0", "--output",
                                   file.string(), "--force"}),
-                  1, "expected a file of its own for --output, found one of the model; give another file");
+                  1, "expected a separate file for --output, found one of the model; give another file");
   EXPECT_EQ(directory.files().size(), 1U);
 }
 
-// The example of its help: one GGUF file beside another.
-TEST(Quantize, ReplacesAnotherModelBesideItsInput) {
+// The example in the help: one GGUF file next to another.
+TEST(Quantize, ReplacesAnotherModelInItsInputsFolder) {
   const TemporaryDirectory directory;
   const std::filesystem::path input = directory.path() / "a.gguf";
   expect_success(run(kNoMpirun, quantize("int8", input)));
@@ -115,11 +115,11 @@ TEST(Quantize, ReplacesNoPartOfItsInput) {
   for (const auto& [input, output] : {std::pair(first, second), std::pair(second, first)}) {
     expect_one_line(
         run(kNoMpirun, {"quantize", "--model", input, "--weights", "q4_0", "--output", output, "--force"}), 1,
-        "expected a file of its own for --output, found one of the model; give another file");
+        "expected a separate file for --output, found one of the model; give another file");
   }
 }
 
-TEST(Quantize, NamesTheTypesThatThereAre) {
+TEST(Quantize, NamesTheSupportedTypes) {
   expect_one_line(run(kNoMpirun, quantize("q4k", "x.gguf")), 2, "found q4k; did you mean q4_k?");
   expect_one_line(run(kNoMpirun, quantize("q4_k", "x.bin")), 2,
                   "expected a name that ends in .gguf, found \"x.bin\"");

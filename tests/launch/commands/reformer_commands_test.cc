@@ -1,4 +1,4 @@
-// Reformer, as a user runs it.
+// Commands with a Reformer.
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -31,7 +31,7 @@ class ReformerCommands : public testing::Test {
   const reference::Fixture fixture_ = reference::fixture("reformer");
 };
 
-TEST_F(ReformerCommands, LogitsAreThoseOfTheOriginalCodeOnSeveralRanks) {
+TEST_F(ReformerCommands, LogitsMatchTheOriginalCodeOnSeveralRanks) {
   for (const std::size_t ranks : {0U, 3U}) {
     EXPECT_LE(fixture_.rows.difference(logits(ranks)), 1e-4) << ranks << " ranks";
   }
@@ -42,8 +42,8 @@ TEST_F(ReformerCommands, HasTheSameBitsOnAnyRanks) {
   EXPECT_EQ(logits(3, {"--same-bits", "--threads", "2"}), one);
 }
 
-// Several at once: every token is computed from all of its own sequence, and of nothing else.
-TEST_F(ReformerCommands, GeneratesTheGreedyTokensOfTheOriginalCodeAlsoBesideOthers) {
+// With several sequences, every token depends only on its own sequence, and on all of it.
+TEST_F(ReformerCommands, GenerateTheOriginalCodesGreedyTokensInAnyBatch) {
   std::string lines;
   for (int id = 0; id < 5; ++id) {
     json line = {
@@ -70,11 +70,11 @@ TEST_F(ReformerCommands, HiddenStatesHaveBothStreams) {
   EXPECT_EQ(read_npy(output).shape, (std::vector<std::size_t>{fixture_.prompt.size(), 96}));
 }
 
-TEST_F(ReformerCommands, WhatItCannotDoIsOneError) {
+TEST_F(ReformerCommands, UnsupportedOptionsAreOneError) {
   const std::string output = (directory_.path() / "x.npy").string();
   expect_one_error(
       run(1, {"logits", "--bidirectional", "--model", model(), "--tokens", prompt(), "--output", output}), 1,
-      "layers in which a token never sees those that follow; use causal attention");
+      "layers in which a token never sees later tokens; use causal attention");
   expect_one_error(run(2, {"generate", "--pipeline", "2", "--model", model(), "--tokens", prompt()}), 1,
                    "cannot divide ReformerModelWithLMHead into 2 pipeline stages");
 }

@@ -42,7 +42,7 @@ TEST(RenderChat, TakesTheModelsOwnTemplate) {
   EXPECT_EQ(finished.out, "<s>Hi");
 }
 
-TEST(RenderChat, PrintsIdsInWhichMessagesHaveNoControlTokens) {
+TEST(RenderChat, PrintsIdsWithoutControlTokensInMessages) {
   const TextModel model;
   const TemporaryDirectory directory;
   const auto chat = directory.write("t.jinja", "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}");
@@ -69,7 +69,7 @@ TEST(RenderChat, PrintsIdsInWhichMessagesHaveNoControlTokens) {
                    "--ids needs a tokenizer; give --model DIR");
 }
 
-TEST(RenderChat, SaysWhatIsWrong) {
+TEST(RenderChat, ReportsErrors) {
   const TemporaryDirectory directory;
   const auto chat = directory.write("t.jinja", "{{ messages[0].content.x.y }}");
   const auto render = [&](const std::string& messages) {

@@ -42,7 +42,7 @@ using reference::Seq2SeqFixture;
 
 std::string model_folder(const std::string& name) { return reference::seq2seq_fixture(name).folder.string(); }
 
-TEST(Seq2Seq, LogitsAndHiddenStatesAreThoseOfTheOriginalCodeOnSeveralRanks) {
+TEST(Seq2Seq, LogitsAndHiddenStatesMatchTheOriginalCodeOnSeveralRanks) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const Seq2SeqFixture& fixture : reference::seq2seq_fixtures()) {
@@ -88,7 +88,7 @@ TEST(Seq2Seq, GenerateContinuesAsTheOriginalCode) {
   }
 }
 
-// The first example of README's section, with this model.
+// The first example in the README's section, with this model.
 TEST(Seq2Seq, GeneratePrintsTheDecodersTextWithoutThePrompt) {
   const TextSeq2Seq model;
   const Seq2SeqFixture fixture = reference::seq2seq_fixture("t5-v1_0-relu-tied");
@@ -149,7 +149,7 @@ TEST(Seq2Seq, LinesOfABatchMaySearchWithBeams) {
       << errors[0];
   EXPECT_NE(errors[1].find("`length_penalty`: it is a setting of beam search"), std::string::npos)
       << errors[1];
-  // The flags do the same.
+  // Flags have the same effect.
   const Finished flags = run(1,
                              {"generate", "--model", fixture.folder, "--tokens", "-", "--json", "--beams",
                               "3", "--n", "2", "--length-penalty", "0.5", "--max-tokens", "8"},
@@ -193,7 +193,7 @@ TEST(Seq2Seq, InspectNamesTheKindAndTheEncodersLayers) {
   EXPECT_NE(finished.out.find("parameters                107392\n"), std::string::npos) << finished.out;
 }
 
-TEST(Seq2Seq, ACommandThatDoesNotFitSaysWhichDo) {
+TEST(Seq2Seq, AnUnsuitableCommandNamesTheSuitableOnes) {
   expect_one_error(run(1, {"perplexity", "--model", model_folder("marian"), "--tokens",
                            model_folder("marian") + "/input.json"}),
                    1,

@@ -1,4 +1,4 @@
-// tp-infer generate --speculate: other times, the same texts.
+// tp-infer generate --speculate: different times, but the same texts.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
@@ -23,7 +23,7 @@ Finished run_commands(const std::string& commands) {
   return run_line(commands, directory.path());
 }
 
-TEST(Speculate, TheExamplesOfTheGuideWorkAndTheirTextsAreThoseWithoutIt) {
+TEST(Speculate, TheGuidesExamplesGiveTheTextsWithoutSpeculation) {
   const std::map<std::string, std::string> headings = {{"--speculate ngram", "## From the text itself"},
                                                        {"--speculate auto", "## From a draft model"}};
   for (const auto& [flag, heading] : headings) {
@@ -40,7 +40,7 @@ TEST(Speculate, TheExamplesOfTheGuideWorkAndTheirTextsAreThoseWithoutIt) {
   }
 }
 
-TEST(Speculate, TheExampleOfEarlierAnswersGuessesWhatHasBeenAnsweredBefore) {
+TEST(Speculate, TheExampleOfEarlierAnswersDraftsThem) {
   const std::string flags = "--speculate ngram --draft-history 100000";
   std::string commands = doc_example("runtime/speculation/README.md", "## From earlier answers");
   ASSERT_NE(commands.find(flags), std::string::npos);
@@ -80,7 +80,7 @@ TEST(Speculate, InspectNamesADrafterAndTheStreamsThatItReads) {
   EXPECT_EQ(drafter.at("captured_places"), json({2, 4, 6}));
 }
 
-TEST(Speculate, ADrafterIsNoModel) {
+TEST(Speculate, RejectsADrafterAsTheModel) {
   const std::string folder = reference::drafter_fixture("eagle3-llama").draft.string();
   const Finished finished = run(1, {"generate", "--model", folder, "--prompt", "x"});
   EXPECT_NE(finished.status, 0);
@@ -111,7 +111,7 @@ TEST(Speculate, GivesTheSameTextsOnAnyRanks) {
   for (const std::size_t ranks : {2, 3}) EXPECT_EQ(texts(ranks, "ngram:5:always"), expected) << ranks;
 }
 
-TEST(Speculate, IsOffForLinesThatSaySo) {
+TEST(Speculate, IsOffForLinesThatTurnItOff) {
   const TextModel model;
   const TemporaryDirectory directory;
   directory.write("batch.jsonl",
@@ -170,7 +170,7 @@ TEST(Speculate, AutoUsesTheDraftModelInTheModelsFolder) {
   EXPECT_NE(notes().find("draft model LlamaForCausalLM"), std::string::npos);
 }
 
-TEST(Speculate, SaysWhichDraftModelCannotBeUsed) {
+TEST(Speculate, NamesAnUnusableDraftModel) {
   const TextModel model;
   const auto refusal = [&](const std::string& draft) {
     const Finished finished =

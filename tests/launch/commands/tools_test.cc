@@ -22,7 +22,7 @@ Arguments logits(const reference::Fixture& fixture, const std::filesystem::path&
           "--output", output};
 }
 
-TEST(Logits, AreThoseOfTheModelsOwnCodeOnSeveralRanks) {
+TEST(Logits, MatchTheModelsOwnCodeOnSeveralRanks) {
   const TemporaryDirectory directory;
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   for (const std::size_t ranks : {0, 3}) {
@@ -30,7 +30,7 @@ TEST(Logits, AreThoseOfTheModelsOwnCodeOnSeveralRanks) {
     const Finished finished = run(ranks, logits(fixture, output));
     expect_success(finished);
     EXPECT_EQ(finished.out, "");
-    // Two honest float32 implementations differ by about 1e-5 (README of the fixtures).
+    // Two correct float32 implementations differ by about 1e-5 (README of the fixtures).
     EXPECT_LT(fixture.rows.difference(read_npy(output).values), 1e-3) << ranks << " ranks";
   }
 }
@@ -65,7 +65,7 @@ TEST(Logits, ErrorsOfTheFirstRankEndAllOfThem) {
   EXPECT_EQ(directory.files(), std::vector<std::string>{"ids.json"}) << "nothing half done is left";
 }
 
-// Makes a token's embedding infinite, by a multiplier, though the checkpoint's elements are finite.
+// Makes a token's embedding infinite through a multiplier. The checkpoint's elements stay finite.
 void overflow_embedding(const std::filesystem::path& folder, TokenId token) {
   constexpr std::size_t kHidden = 96;
   change_config(folder, {{"architectures", {"GraniteForCausalLM"}},
@@ -77,7 +77,7 @@ void overflow_embedding(const std::filesystem::path& folder, TokenId token) {
 }
 
 // Positions before the damaged token do not see it.
-TEST(Logits, ThatAreNoNumbersAreWrittenAndToldWithTheFirstOfThem) {
+TEST(Logits, NanRowsAreWrittenAndTheFirstOneIsReported) {
   const CheckpointCopies copies;
   const auto folder = copies.copy("llama-gqa-bf16", "model");
   const reference::Fixture fixture = reference::fixture("llama-gqa-bf16");
@@ -117,12 +117,12 @@ void expect_tiles(const json& ranks, const std::string& field, std::size_t end) 
   EXPECT_EQ(next, end) << field;
 }
 
-TEST(Inspect, SharesAreThoseThatTheRanksThenHold) {
+TEST(Inspect, SharesMatchTheLoadedRanks) {
   const TextModel model;
   for (const std::size_t ranks : {1, 3}) {
     const Finished finished =
         run(kNoMpirun, {"inspect", "--model", model.path(), "--json", "--ranks", std::to_string(ranks)},
-            {.variables = {"OMP_NUM_THREADS=1"}});  // as many as run() gives ranks
+            {.variables = {"OMP_NUM_THREADS=1"}});  // run() gives each rank one thread
     expect_success(finished);
     const json planned = json::parse(finished.out);
     ASSERT_EQ(planned.at("ranks").size(), ranks);
@@ -150,7 +150,7 @@ TEST(Inspect, ABareConfigIsEnough) {
   EXPECT_CONTAINS(finished.out, "num_key_value_heads       4 (GQA)");
 }
 
-// A clone without Git LFS, and a download that was stopped. Both have an index, in which one file is whole.
+// Imitates a clone without Git LFS, and an interrupted download. Both have an index and one complete file.
 TEST(Inspect, AndPlanNeedNoWeights) {
   const CheckpointCopies copies;
   const std::filesystem::path folder = copies.copy("llama-gqa-bf16", "other");
@@ -185,7 +185,7 @@ TEST(Inspect, AndPlanNeedNoWeights) {
   EXPECT_EQ(describe(), bare);
 }
 
-TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {
+TEST(Inspect, ReportsUnknownValuesForAFolderWithOnlyAConfig) {
   const CheckpointCopies copies;
   const std::filesystem::path folder = copies.copy("llama-gqa-bf16", "other");
   const auto inspected = [&] {
@@ -202,7 +202,7 @@ TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {
   EXPECT_CONTAINS(text.out, "checkpoint                not present");
 }
 
-// A fixture with a chunk of 32 tokens, as text and as JSON.
+// Inspects a fixture with a chunk of 32 tokens, as text and as JSON.
 std::pair<std::string, json> inspected(const std::string& fixture, const std::string& context) {
   const std::vector<std::string> args = {
       "inspect", "--model", fixture_folder(fixture), "--prefill-chunk", "32", "--context", context};
@@ -213,7 +213,8 @@ std::pair<std::string, json> inspected(const std::string& fixture, const std::st
 
 int cache_bytes(const json& plan) { return plan.at("ranks").at(0).at("cache_bytes").get<int>(); }
 
-// Half of gemma2-bf16's layers see 8 tokens. Blocks of 32: a window and a chunk of 32 lie in at most 3.
+// Half of gemma2-bf16's layers see 8 tokens. With blocks of 32, a window and a chunk of 32 touch at most 3
+// blocks.
 TEST(Inspect, CountsOfWindowedLayersTheWindowsBlocksOnly) {
   const auto [short_text, short_plan] = inspected("gemma2-bf16", "32");
   const auto [long_text, long_plan] = inspected("gemma2-bf16", "256");
@@ -287,7 +288,7 @@ TEST(Inspect, DividesTheCacheAmongTheRanksThatReadAKvHead) {
   }
 }
 
-// Three of qwen3next's four layers are recurrent: what they keep does not depend on the context.
+// Three of qwen3next's four layers are recurrent. Their memory does not depend on the context.
 TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   const auto inspected = [&](const std::string& context) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", fixture_folder("qwen3next"), "--ranks",
@@ -302,7 +303,7 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   // additions of 16 floats. Value heads also have 12 rows of 16, and 64 decays.
   const int state = (3 * (2 * 12 + 2 * 12) + 2 * (12 * 16 + 64) + 3 * 63 * 16) * 4;
   EXPECT_EQ(plan.at("ranks").at(1).at("state_bytes"), 64 * 3 * state);
-  // Two of f32 for every token of the other layer's KV head.
+  // Two f32 values for every token of the other layer's KV head.
   EXPECT_EQ(plan.at("ranks").at(1).at("cache_bytes"), 256 * 2 * 16 * 4);
   EXPECT_EQ(inspected("512").at("ranks").at(1).at("state_bytes"), 64 * 3 * state);
   // Two inputs of the convolution for each of the 32 channels, in three layers.
@@ -327,7 +328,7 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   EXPECT_CONTAINS(text.out, "states");
 }
 
-TEST(Inspect, SaysWhatIsWrong) {
+TEST(Inspect, ReportsErrors) {
   const CheckpointCopies copies;
   const auto folder = copies.copy("llama-gqa-bf16", "other");
   expect_one_error(
@@ -359,8 +360,7 @@ TEST(Bench, MeasuresEveryCombination) {
   }
 }
 
-// Two prompts begin at a step, so that the first sequence is some tokens ahead of the last one and ends
-// first.
+// Two prompts begin per step, so the first sequence is some tokens ahead of the last one and ends first.
 TEST(Bench, TimesOnlyStepsInWhichAllSequencesGenerate) {
   const std::string config = (fixture_folder("llama-gqa") / "config.json").string();
   const auto bench = [&](const char* generate) {
@@ -380,7 +380,7 @@ TEST(Bench, TimesOnlyStepsInWhichAllSequencesGenerate) {
                   "cannot measure batches of 6: the first sequence ends before the last one begins");
 }
 
-// The demo model has a tokenizer.
+// The masks need the demo model's tokenizer.
 TEST(Bench, ComparesStepsWithAndWithoutMasks) {
   const Finished finished =
       run(2, {"bench", "--prompt", "8", "--generate", "12", "--batch", "1,2", "--constraint", "--json"});
@@ -416,7 +416,7 @@ TEST(Bench, TheTokensAreTheSameOnSeveralRanks) {
   EXPECT_EQ(tokens(1), tokens(4));
 }
 
-TEST(Bench, WithoutLengthsMeasuresWhatFitsTheModel) {
+TEST(Bench, ChoosesLengthsThatFitTheModel) {
   const std::string config = (fixture_folder("llama-gqa") / "config.json").string();  // 256 positions
   const Finished finished = run(2, {"bench", "--synthetic", config, "--json"});
   expect_success(finished);
@@ -425,7 +425,7 @@ TEST(Bench, WithoutLengthsMeasuresWhatFitsTheModel) {
   EXPECT_EQ(decode.at("token_ids").size(), 65U);
 }
 
-TEST(Bench, WhatDoesNotFitIsRefusedBeforeItIsMeasured) {
+TEST(Bench, RejectsOversizedRunsBeforeMeasuring) {
   const std::string config = (fixture_folder("llama-gqa") / "config.json").string();
   expect_one_error(run(2, {"bench", "--synthetic", config, "--prompt", "200", "--generate", "100"}), 1,
                    "cannot measure 200 + 100 tokens: a sequence holds 256");

@@ -1,4 +1,4 @@
-// Where results go: every write of them is checked, on standard output and in the file of --output.
+// The output of results: every write is checked, on standard output and in the file of --output.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -22,18 +22,18 @@ std::string content_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// A command line under the shell, with a redirection.
+// Returns a command line for the shell, with a redirection.
 std::vector<std::string> redirected(const std::vector<std::string>& command, const std::string& redirection) {
   std::vector<std::string> whole = {"sh", "-c", "exec \"$0\" \"$@\" " + redirection};
   whole.insert(whole.end(), command.begin(), command.end());
   return whole;
 }
 
-// Every command that writes something, with the input that it needs.
+// Every command that writes results, with the input that it needs.
 struct WritingCommand {
   Arguments arguments;
   std::string input{};
-  bool has_output = true;  // takes --output
+  bool has_output = true;  // whether it has --output
 };
 
 class Output : public testing::Test {
@@ -64,7 +64,7 @@ class Output : public testing::Test {
     };
   }
 
-  // Prints so many bytes, and a newline, on standard output or to a file.
+  // Prints this many bytes and a newline, on standard output or to a file.
   Arguments rendering(std::size_t bytes) const {
     const std::string text(bytes, 'x');
     return {"render-chat", "--template", template_, "--messages",
@@ -80,7 +80,7 @@ class Output : public testing::Test {
   const std::string config_ = (fixture_folder("llama-gqa") / "config.json").string();
 };
 
-TEST_F(Output, ThatStandardOutputDoesNotTakeIsAnErrorOfEveryCommand) {
+TEST_F(Output, EveryCommandReportsErrorsOfStandardOutput) {
   for (const WritingCommand& command : commands()) {
     for (const auto& [redirection, reason] :
          {std::pair{"> /dev/full", "No space left on device"}, std::pair{">&-", "Bad file descriptor"}}) {
@@ -94,7 +94,7 @@ TEST_F(Output, ThatStandardOutputDoesNotTakeIsAnErrorOfEveryCommand) {
   }
 }
 
-TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
+TEST_F(Output, ReplacesTheNamedFilesContent) {
   for (const WritingCommand& command : commands()) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
@@ -106,7 +106,7 @@ TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
     const std::string content = content_of(file("results"));
     EXPECT_TRUE(content.ends_with("\n") || command.arguments.front() == "render-chat") << content;
     EXPECT_EQ(content.find("xxxxxx"), std::string::npos);
-    // What measures time says something else every time.
+    // Commands that measure time print different results each time.
     const bool is_timed = command.arguments.front() == "bench" || command.arguments.front() == "perplexity" ||
                           (command.arguments.size() > 3 && command.arguments[3] == "--batch");
     if (!is_timed) {
@@ -115,7 +115,7 @@ TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
   }
 }
 
-TEST_F(Output, ThatTheFileDoesNotTakeIsAnErrorAlsoUnderMpirun) {
+TEST_F(Output, EveryCommandReportsErrorsOfItsFileAlsoUnderMpirun) {
   for (const WritingCommand& command : commands()) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
@@ -138,7 +138,7 @@ TEST_F(Output, ToAFileThatCannotBeOpenedIsAnErrorBeforeTheModelIsLoaded) {
   }
 }
 
-// That the command refuses to write there, and leaves the file as it is.
+// Expects that the command refuses to write to the path and leaves the file unchanged.
 void expect_refused(const Arguments& arguments, const std::string& option, const std::string& path,
                     const std::string& also, const std::string& input = "/dev/null") {
   SCOPED_TRACE(arguments.front() + " " + option + " " + path);
@@ -147,7 +147,7 @@ void expect_refused(const Arguments& arguments, const std::string& option, const
   itself.insert(itself.end(), {option, std::filesystem::path(path).parent_path() / "." /
                                            std::filesystem::path(path).filename()});
   const auto line = redirected(command_line(kNoMpirun, itself), "< " + input);
-  expect_one_error(Process(line).finish(), 1, "expected a file of its own for " + option + ", found " + also);
+  expect_one_error(Process(line).finish(), 1, "expected a separate file for " + option + ", found " + also);
   EXPECT_EQ(content_of(path), before);
 }
 
@@ -187,7 +187,7 @@ TEST_F(Output, NeverReplacesTheModel) {
                  "one of the model");
   expect_refused({"tokenize", "--model", model + "/tokenizer.json", "Hi"}, "--output",
                  model + "/tokenizer.json", "one of the model");
-  // Results may be beside it, also for the second time.
+  // Results may be written into the model's folder, also a second time.
   const Arguments beside = {"tokenize", "--model", model, "Hi", "--output", model + "/results.jsonl"};
   for (int time = 0; time < 2; ++time) expect_success(run(kNoMpirun, beside));
 }
@@ -197,12 +197,12 @@ TEST_F(Output, AndTraceAreTwoFiles) {
     if (is_there) directory_.write("results", "before");
     expect_one_error(run(kNoMpirun, {"generate", "--model", model_.path(), "--prompt", "Hi", "--output",
                                      file("results"), "--trace", file("./results")}),
-                     1, "expected a file of its own for --trace, found that of --output");
+                     1, "expected a separate file for --trace, found that of --output");
   }
   EXPECT_EQ(content_of(file("results")), "before");
 }
 
-TEST_F(Output, KeepsWhatItReplacesUntilThereIsAResult) {
+TEST_F(Output, KeepsTheOldFileUntilAResultExists) {
   const std::string results = directory_.write("results", "before");
   const std::string trace = directory_.write("trace", "before");
   const TemporaryDirectory broken;
@@ -220,7 +220,7 @@ TEST_F(Output, KeepsWhatItReplacesUntilThereIsAResult) {
   }
 }
 
-TEST_F(Output, OfTwoJobsGoesToTwoFiles) {
+TEST_F(Output, TwoJobsCannotWriteOneFile) {
   const std::string results = directory_.write("results", "before");
   const int other = ::open(results.c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
@@ -232,7 +232,7 @@ TEST_F(Output, OfTwoJobsGoesToTwoFiles) {
   expect_success(run(kNoMpirun, tokenize));
 }
 
-TEST_F(Output, IsWholeThoughNobodyCanReadTheMessages) {
+TEST_F(Output, IsCompleteEvenIfMessagesCannotBeWritten) {
   const std::string requests =
       directory_.write("requests.jsonl", "{\"id\": 1, \"prompt\": \"Hi\"}\n{\"id\": 2, \"prompt\": 3}\n");
   const auto run_unheard = [](const Arguments& arguments, const std::string& input = {}) {
@@ -273,7 +273,7 @@ TEST_F(Output, WaitsForTheReaderOfANonBlockingPipe) {
   command.insert(command.end(), line.begin(), line.end());
   Process process(command);
   ::close(ends[1]);
-  // Nobody reads before the program has met the full pipe.
+  // Nobody reads until the pipe is full.
   ASSERT_TRUE(process.wait_for_output([&](const std::string&) {
     int waiting = 0;
     return ::ioctl(ends[0], FIONREAD, &waiting) == 0 && waiting >= size;
@@ -287,7 +287,7 @@ TEST_F(Output, WaitsForTheReaderOfANonBlockingPipe) {
   EXPECT_EQ(text, std::string(kBytes, 'x'));
 }
 
-// A file system of 64 KiB in a mount namespace of its own, on which the command runs.
+// Runs the command on a file system of 64 KiB in a separate mount namespace.
 TEST_F(Output, OnAFullDiskIsAnErrorUnderMpirunAndKeepsTheWholeLinesBefore) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount a small file system";
   const std::string mount = "cd " + directory_.path().string() +
@@ -296,7 +296,7 @@ TEST_F(Output, OnAFullDiskIsAnErrorUnderMpirunAndKeepsTheWholeLinesBefore) {
     GTEST_SKIP() << "this machine allows no mount namespace";
   std::string requests;
   for (int i = 0; i < 200; ++i) requests += "{\"prompt\": \"Hi\", \"id\": " + std::to_string(i) + "}\n";
-  // What the disk holds at the end is printed on standard output.
+  // The command prints the final content of the disk's file on standard output.
   std::vector<std::string> command = {
       "unshare", "--mount", "sh", "-c",
       mount + " && { \"$0\" \"$@\"; status=$?; cat out.jsonl; exit $status; }"};
@@ -312,8 +312,8 @@ TEST_F(Output, OnAFullDiskIsAnErrorUnderMpirunAndKeepsTheWholeLinesBefore) {
   EXPECT_LT(lines.size(), 200U);
 }
 
-// Such a descriptor would be taken by MPI's own pipe, and reading it would never end. Under mpirun it is
-// mpirun that has lost its descriptors; the ranks have theirs.
+// MPI's own pipe would get such a descriptor, and reading it would never end. Under mpirun, mpirun has lost
+// its descriptors, but the ranks have theirs.
 TEST_F(Output, AndInputOfClosedDescriptorsDoNotHang) {
   const std::string model = model_.path();
   const Arguments generate = {"generate", "--model",      model, "--prompt",    "Hi",
@@ -342,8 +342,8 @@ TEST_F(Output, AndInputOfClosedDescriptorsDoNotHang) {
                    "standard input: no requests");
 }
 
-// A stand-in for Open MPI 5's mpirun, whose program is prterun: it marks what passes through it.
-TEST(OpenMpi5, GivesRankZeroItsOwnOutputUnlessItIsToMarkIt) {
+// Imitates mpirun of Open MPI 5, whose program is prterun. It marks the output that passes through it.
+TEST(OpenMpi5, GivesRankZeroItsOwnOutputIfMarksAreNotRequested) {
   const TextModel model;
   const TemporaryDirectory folder;
   const std::string mpirun = folder.write("prterun",

@@ -1,4 +1,4 @@
-// Bars of commands that take long: at a terminal, and nowhere else.
+// Progress bars of long commands: only at a terminal.
 
 #include "launch/common/progress_line.h"
 #include "tests/launch/program.h"
@@ -17,7 +17,7 @@ class Progress : public testing::Test {
     return run(ranks, arguments, {.keep_input_open = true, .on_terminal = true});
   }
 
-  // As many requests as take longer than it takes to draw the bar once.
+  // Enough requests that the bar is drawn at least once.
   std::string requests() const {
     std::string lines;
     for (int i = 0; i < 40; ++i) lines += "{\"prompt\": \"x\", \"max_tokens\": 30, \"ignore_eos\": true}\n";
@@ -30,7 +30,7 @@ class Progress : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST(ProgressLine, FitsTheTerminalWhateverItsWidth) {
+TEST(ProgressLine, FitsATerminalOfAnyWidth) {
   EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 80),
             "loading [===============               ]  50%, 4 s left");
   EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 40), "loading [=======       ]  50%, 4 s left");
@@ -47,7 +47,7 @@ TEST(ProgressLine, GivesTimesInTheirUsualUnits) {
   EXPECT_EQ(format_duration(7500), "2:05 h");
 }
 
-TEST_F(Progress, OfABatchCountsRequestsAndTokens) {
+TEST_F(Progress, CountsABatchsRequestsAndTokens) {
   const Arguments batch = {"generate", "--model", model_.path(), "--batch", requests(), "--output", output()};
   for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
     const Finished shown = run_at_terminal(ranks, batch);
@@ -60,14 +60,14 @@ TEST_F(Progress, OfABatchCountsRequestsAndTokens) {
   }
 }
 
-TEST_F(Progress, OfABatchLeavesResultsAtTheTerminalAlone) {
+TEST_F(Progress, IsHiddenIfABatchsResultsGoToTheTerminal) {
   const Finished shown =
       run_at_terminal(kNoMpirun, {"generate", "--model", model_.path(), "--batch", requests()});
   EXPECT_EQ(shown.status, 0);
   EXPECT_EQ(shown.out.find("generating ["), std::string::npos);
 }
 
-TEST_F(Progress, OfOtherCommandsIsShown) {
+TEST_F(Progress, IsShownByOtherCommands) {
   const std::string text = directory_.write("text", std::string(3000, 'x'));
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"perplexity", "--model", model_.path(), "--file", text, "--window", "64"}, "measuring perplexity ["},

@@ -1,4 +1,4 @@
-// Where the time went: the parts in bench and generate --json, and --trace.
+// Parts of the run time: in bench, in generate --json, and in --trace.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr const char* kParts[] = {"compute", "collectives", "waiting", "sampling", "control"};
 
-// That the parts are there, none is negative, and they make up the whole within 2 %.
+// Expects that all parts exist, none is negative, and their sum is the whole within 2 %.
 void expect_parts(const json& parts, double whole) {
   double sum = 0.0;
   for (const char* part : kParts) {
@@ -26,7 +26,7 @@ void expect_parts(const json& parts, double whole) {
   EXPECT_NEAR(sum, whole, 0.02 * whole) << parts;
 }
 
-TEST(GenerateTimings, SayWhereTheTimeOfATokenWent) {
+TEST(GenerateTimings, ListThePartsOfATokensTime) {
   const TextModel model;
   for (const std::size_t ranks : {1, 3}) {
     const Finished finished = run(ranks, {"generate", "--model", model.path(), "--prompt", "The cat sat",
@@ -59,9 +59,9 @@ TEST(BenchShares, SumToOne) {
   }
 }
 
-// Every number of a document that is no whole one.
+// Checks every number in a document that is not whole.
 void expect_few_digits(const json& value) {
-  constexpr std::size_t kDigits = 9;  // as many as tell one float from another
+  constexpr std::size_t kDigits = 9;  // enough digits to distinguish all floats
   const json flat = value.flatten();
   for (const auto& [path, number] : flat.items()) {
     if (!number.is_number_float()) continue;
@@ -103,7 +103,7 @@ TEST(Trace, HasARowForEveryRankWithEveryCollective) {
     expect_success(finished);
     std::ifstream file(path);
     const json trace = json::parse(file);
-    std::map<std::string, std::vector<std::size_t>> counts;  // of each rank
+    std::map<std::string, std::vector<std::size_t>> counts;  // counts of each rank
     std::vector<std::string> names(ranks);
     for (const json& event : trace.at("traceEvents")) {
       const auto rank = event.at("tid").get<std::size_t>();
@@ -133,7 +133,7 @@ TEST(Trace, IsRefusedBeforeAnythingIsLoaded) {
                    "cannot open /proc/nonexistent/trace.json for the trace: No such file or directory");
 }
 
-TEST(Trace, ThatTheDiskDoesNotTakeNamesItsFile) {
+TEST(Trace, NamesItsFileIfTheDiskIsFull) {
   const Finished finished =
       run(kNoMpirun, {"generate", "--prompt", "x", "--max-tokens", "2", "--trace", "/dev/full"});
   EXPECT_EQ(finished.status, 1);

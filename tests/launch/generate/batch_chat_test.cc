@@ -34,14 +34,14 @@ class BatchChat : public testing::Test {
     return run(ranks, arguments(with_template), {.input = input});
   }
 
-  // The answer to a line of which nothing fails.
+  // Returns the answer to a line that must succeed.
   json answer(const json& line) const {
     const Finished finished = batch({line});
     expect_success(finished);
     return json_lines(finished.out).at(0);
   }
 
-  // What the model says to that text, which is a rendered prompt.
+  // Returns the model's continuation of `text`, which is a rendered prompt.
   json continuation_of(const std::string& text) const {
     const Finished finished = run(kNoMpirun, {"tokenize", "--model", model_.path(), "--no-special", text});
     return answer({{"ids", json::parse(finished.out)}});
@@ -151,7 +151,7 @@ std::string joined(const json& tokens) {
   return text;
 }
 
-TEST_F(BatchChat, LogProbabilitiesAreThoseOfTheTokensInOpenAIsForms) {
+TEST_F(BatchChat, LogProbabilitiesBelongToTheTokensInOpenAIsForms) {
   int seed = 0;
   const auto ask = [&](const char* url, json body) {
     body.update(json{{"seed", seed}, {"temperature", 0.8}});
@@ -161,7 +161,7 @@ TEST_F(BatchChat, LogProbabilitiesAreThoseOfTheTokensInOpenAIsForms) {
         .at("choices")
         .at(0);
   };
-  // Parts of characters have names of their own in the list: "bytes:\xea". Most texts have none.
+  // Parts of characters have special names in the list: "bytes:\xea". Most texts contain none.
   json completion;
   do {
     ASSERT_LT(++seed, 20);
@@ -174,7 +174,7 @@ TEST_F(BatchChat, LogProbabilitiesAreThoseOfTheTokensInOpenAIsForms) {
     EXPECT_EQ(lists.at("token_logprobs").at(i), expected.at("logprobs").at(i).at("logprob"));
     EXPECT_EQ(lists.at("top_logprobs").at(i).size(), 2U);
   }
-  // The text has lost the space that its first token begins with, if it has one.
+  // The text lacks the leading space of its first token, if any.
   EXPECT_TRUE(joined(lists.at("tokens")).ends_with(completion.at("text").get<std::string>()));
 
   const json chat =

@@ -27,7 +27,7 @@ std::string request_lines(const std::vector<json>& requests) {
   return text;
 }
 
-// Lines of output in the order of the requests: they are written as they are finished.
+// Sorts lines of output by request. The output has them in the order in which they finish.
 std::vector<json> in_order(const std::string& output) {
   std::vector<json> lines = json_lines(output);
   const auto place = [](const json& line) {
@@ -37,14 +37,14 @@ std::vector<json> in_order(const std::string& output) {
   return lines;
 }
 
-// The only continuation of one line.
+// Returns the only continuation of one line.
 json answer(const TextModel& model, const json& request) {
   const Finished finished = run(kNoMpirun, batch(model), {.input = request_lines({request})});
   expect_success(finished);
   return json_lines(finished.out).at(0);
 }
 
-// The errors of lines that cannot be served.
+// Returns the errors of lines that fail.
 std::vector<std::string> errors_of(const TextModel& model, const std::vector<json>& requests) {
   const Finished finished = run(kNoMpirun, batch(model), {.input = request_lines(requests)});
   EXPECT_EQ(finished.status, 1);
@@ -68,7 +68,7 @@ TEST(Batch, TheRequestOfTheGuideIsAnswered) {
   EXPECT_GE(line.at("token_ids").size(), 10U);
 }
 
-TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {
+TEST(Batch, EveryLineIsAnsweredIndependently) {
   const TextModel model;
   const std::vector<json> requests = {{{"prompt", "One"}},
                                       {{"prompt", "Two \"words\"\n"}, {"max_tokens", 9}},
@@ -88,7 +88,7 @@ TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {
   }
 }
 
-// Evaluations without a server: the prompt's tokens are scored, with and without a generated token.
+// Scores the prompt's tokens, with and without a generated token, for evaluations without a server.
 TEST(Batch, EchoScoresThePrompt) {
   const TextModel model;
   const auto line = [](int max_tokens) {
@@ -155,7 +155,7 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
   }
 }
 
-TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
+TEST(Batch, NamesUnknownFieldsAndWrongTypes) {
   const TextModel model;
   const std::vector<std::string> errors =
       errors_of(model, {{{"prompt", "x"}, {"maxtokens", 3}},
@@ -172,7 +172,7 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
                         {{"prompt", "x"}, {"logprobs", 18446744073709551615U}},
                         {{"prompt", "x"}, {"top_k", -2147483649}}});
   ASSERT_EQ(errors.size(), 13U);
-  EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, messages, id, ");
+  EXPECT_CONTAINS(errors[0], "unknown field `maxtokens`; a line may have prompt, ids, messages, id, ");
   EXPECT_EQ(errors[1],
             "standard input:2: `max_tokens`: expected a whole number from 1 to 2147483647, found 3.5");
   EXPECT_EQ(errors[2], "standard input:3: `ignore_eos`: expected true or false, found 1");
@@ -190,7 +190,7 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
             "standard input:13: `top_k`: expected a whole number from 0 to 2147483647, found -2147483649");
 }
 
-TEST(Batch, AFieldThatIsThereTwiceIsAnError) {
+TEST(Batch, RejectsDuplicateFields) {
   const TextModel model;
   const Finished finished =
       run(kNoMpirun, batch(model), {.input = R"({"prompt": "One", "max_tokens": 2, "max_tokens": 3})"});
@@ -209,7 +209,7 @@ TEST(Batch, ALinesSettingsWinOverTheFlags) {
   EXPECT_EQ(answer(model, hot).at("token_ids"), answer(model, hot).at("token_ids"));
 }
 
-// A worker: it gets a line, answers it, and waits for the next.
+// A worker gets a line, answers it, and waits for the next line.
 class Worker : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(Worker, AnswersEveryLineBeforeTheNextComes) {
@@ -235,7 +235,7 @@ TEST_P(Worker, BeginsWithALineWhileItWorksOnAnother) {
   const TextModel model;
   Process process(command_line(GetParam(), batch(model)), {.keep_input_open = true});
   process.write_input("{\"prompt\": \"Hi\", \"id\": \"long\", \"max_tokens\": 1500}\n");
-  // An error is written at once: then the line before it is being worked on.
+  // An error is written immediately. The previous line is then being processed.
   process.write_input("{\"id\": \"wrong\"}\n");
   ASSERT_TRUE(process.wait_for_output([](const std::string& out) { return !out.empty(); }, 60));
   process.write_input("{\"prompt\": \"Hi\", \"id\": \"short\"}\n");

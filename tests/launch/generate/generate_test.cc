@@ -62,7 +62,7 @@ TEST(Generate, TokensAreContinuedAsByTheModelsOwnCode) {
   }
 }
 
-// One prompt with --tokens, and as a line of a batch, of a model with a generation_config.json.
+// One prompt with --tokens, and as a line of a batch, for a model with a generation_config.json.
 class GenerationConfigOf {
  public:
   explicit GenerationConfigOf(const json& config) : model_(copies_.copy("llama-gqa", "model")) {
@@ -96,7 +96,7 @@ class GenerationConfigOf {
   std::filesystem::path model_;
 };
 
-TEST(Generate, IsAsLongAsTheGenerationConfigSaysUnlessToldOtherwise) {
+TEST(Generate, HasTheGenerationConfigsLengthByDefault) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const auto first = [&](std::size_t tokens) {
     return std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + static_cast<int>(tokens));
@@ -134,7 +134,7 @@ TEST(Generate, ChoosesNoTokenThatTheGenerationConfigRulesOut) {
   }
 }
 
-TEST(Generate, SaysOnceWhatTheGenerationConfigAsksForInVain) {
+TEST(Generate, ReportsIgnoredGenerationSettingsOnce) {
   const GenerationConfigOf model(json{{"do_sample", true}, {"typical_p", 0.5}, {"top_k", -1}});
   const Finished finished = run(
       2,
@@ -154,7 +154,7 @@ TEST(Generate, WithoutATokenizerTheTextIsAListOfIds) {
             std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + 4));
 }
 
-TEST(Generate, JsonSaysWhatTextSays) {
+TEST(Generate, JsonContainsTheText) {
   const TextModel model;
   const Arguments arguments = {"--prompt", "Hi", "--greedy", "--max-tokens", "12", "--ignore-eos"};
   const std::string text = run(kNoMpirun, generate(model.path(), arguments)).out;
@@ -184,9 +184,9 @@ TEST(Generate, JsonSaysWhatTextSays) {
   }
 }
 
-// The second prompt of the batch finds the first one in memory; the second run finds both on disk.
+// In the batch, the second prompt finds the first one in memory. The second run finds both on disk.
 TEST(Generate, SaysWhichPromptTokensCameFromTheCacheAndTheStore) {
-  // Blocks of 32 tokens are shared: the first one of 41.
+  // Blocks of 32 tokens are shared: the first block of 41 tokens.
   const TextModel model;
   const TemporaryDirectory folder;
   const std::string ids = json(std::vector<int>(41, 7)).dump();
@@ -235,7 +235,7 @@ TEST(Generate, AStopTextEndsTheContinuationBeforeIt) {
   const Arguments arguments = {"--prompt", "Hi", "--greedy", "--max-tokens", "30", "--ignore-eos", "--json"};
   const std::string text =
       json_lines(run(kNoMpirun, generate(model.path(), arguments)).out).at(0).at("text").get<std::string>();
-  // Whole ASCII letters from the middle of it.
+  // The stop text consists of ASCII letters from the middle of the text.
   std::size_t begin = text.size() / 2;
   while (begin + 3 < text.size() && !(std::isalpha(static_cast<unsigned char>(text[begin])) != 0 &&
                                       std::isalpha(static_cast<unsigned char>(text[begin + 1])) != 0)) {
@@ -264,7 +264,7 @@ TEST(Generate, ReadsAPromptFromStandardInput) {
   }
 }
 
-TEST(Generate, WithoutAPromptContinuesWhatComesThroughAPipe) {
+TEST(Generate, ContinuesPipedTextWithoutAPrompt) {
   const TextModel model;
   const Arguments flags = generate(model.path(), {"--greedy", "--max-tokens", "5", "--ignore-eos"});
   Arguments with_prompt = flags;
@@ -284,7 +284,7 @@ TEST(Generate, WithoutAPromptAndWithAnEmptyPipeThereIsNothingToContinue) {
   });
 }
 
-// Of mpirun's terminal nothing is read, of a script's pipe everything.
+// Under mpirun, the program reads a script's pipe completely, and nothing from mpirun's terminal.
 TEST(Generate, InAScriptUnderMpirunReadsThePipeOfTheScriptOnly) {
   const TextModel model;
   const auto run_script = [&](const std::string& script) {
@@ -297,7 +297,7 @@ TEST(Generate, InAScriptUnderMpirunReadsThePipeOfTheScriptOnly) {
   EXPECT_CONTAINS(run_script("echo Hello | \"$0\" \"$@\"").out, "Hello");
 }
 
-TEST(Generate, SaysWhereTheContextIsFull) {
+TEST(Generate, ReportsAFullContext) {
   const TextModel model;
   const auto generate_within = [&](const char* length) {
     return run(2, {"generate", "--model", model.path(), "--prompt", "Hi", "--greedy", "--ignore-eos",
@@ -322,7 +322,7 @@ TEST(Generate, SaysThatItWaitsForAPipe) {
   EXPECT_TRUE(finished.out.starts_with("Hello")) << finished.out;
 }
 
-TEST(Generate, JsonNamesTheSettingsWithWhichATextIsMadeAgain) {
+TEST(Generate, JsonNamesTheSettingsThatReproduceAText) {
   const TextModel model;
   const Arguments first = {"--prompt", "The cat",       "--json", "--n",     "2",    "--max-tokens",
                            "12",       "--temperature", "1.3",    "--top-p", "0.95", "--presence-penalty",
@@ -379,7 +379,7 @@ TEST(Generate, APromptThatCannotBeServedDoesNotStopTheOther) {
   EXPECT_CONTAINS(ours, "shorten the prompt");
 }
 
-TEST(Generate, JsonIsValidWhateverThePromptsBytes) {
+TEST(Generate, JsonIsValidForAnyPromptBytes) {
   const TextModel model;
   const std::string prompt = "caf\xff\xc3 \"quoted\"\n\t\x01";
   const Finished finished = run(2, generate(model.path(), {"--prompt", prompt, "--greedy", "--json",
@@ -398,7 +398,7 @@ TEST(Generate, TextStreamsTokenByTokenThroughMpirun) {
   EXPECT_GT(process.reads(), 50U);
 }
 
-TEST(Generate, AReaderThatLeavesEarlyIsNoHang) {
+TEST(Generate, EndsIfItsReaderLeavesEarly) {
   const TextModel model;
   for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{2}}) {
     std::vector<std::string> command = {"sh", "-c", "\"$0\" \"$@\" | head -c 5"};

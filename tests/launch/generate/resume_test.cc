@@ -1,4 +1,4 @@
-// tp-infer generate --batch --output --resume: what has its result is not done again.
+// tp-infer generate --batch --output --resume: finished requests are not repeated.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -36,7 +36,7 @@ class Resume : public testing::Test {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
-  // What the run has appended to the file that held `earlier`.
+  // Returns the lines that the run appended to the file with the content `earlier`.
   std::vector<json> appended_to(const std::string& earlier, int status = 0) const {
     directory_.write("results.jsonl", earlier);
     const Finished finished = run(kNoMpirun, arguments());
@@ -71,7 +71,7 @@ TEST_F(Resume, GivesEveryResultExactlyOnceWhereTheJobWasKilled) {
   }
   const std::string before = output();
   ASSERT_LT(lines_in(before), kRequests);
-  // As if it had been in the middle of a line.
+  // Imitates an interruption in the middle of a line.
   std::ofstream(output_, std::ios::app) << R"({"id": 59, "text": "to)";
   const Finished finished = Process(command).finish();
   EXPECT_EQ(finished.status, 0) << finished.err;
@@ -83,7 +83,7 @@ TEST_F(Resume, GivesEveryResultExactlyOnceWhereTheJobWasKilled) {
   for (int i = 0; i < kRequests; ++i) EXPECT_EQ(ids[static_cast<std::size_t>(i)], i);
 }
 
-TEST_F(Resume, DoesOnceMoreWhatIsAnErrorAndWhatIsNotThereAtAll) {
+TEST_F(Resume, RepeatsFailedAndMissingRequests) {
   write_requests({{{"id", "done"}, {"prompt", "One"}},
                   {{"id", "failed"}, {"prompt", "Two"}},
                   {{"id", {{"any", "thing"}}}, {"prompt", "Three"}}});
@@ -99,7 +99,7 @@ TEST_F(Resume, DoesOnceMoreWhatIsAnErrorAndWhatIsNotThereAtAll) {
   EXPECT_EQ(appended_to(output()).size(), 0U) << "now everything is there";
 }
 
-TEST_F(Resume, WritesOfSeveralContinuationsThoseThatAreMissing) {
+TEST_F(Resume, WritesOnlyTheMissingContinuations) {
   write_requests({{{"id", 1}, {"prompt", "One"}, {"n", 3}}});
   const std::vector<json> lines =
       appended_to("{\"id\": 1, \"sample\": 1, \"text\": \"\"}\n{\"id\": 1, \"sample\": 2, \"te");
@@ -118,20 +118,20 @@ TEST_F(Resume, KnowsAnswersInOpenAIsForm) {
   EXPECT_EQ(lines[1].at("custom_id"), "c");
 }
 
-TEST_F(Resume, BeginsWhereThereIsNoFileYet) {
+TEST_F(Resume, BeginsWithoutAFile) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
   const Finished finished = run(2, arguments());
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_EQ(json_lines(output()).size(), 1U);
 }
 
-TEST_F(Resume, RefusesRequestsThatItCannotTellApart) {
+TEST_F(Resume, RejectsIndistinguishableRequests) {
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"prompt", "Two"}}});
-  expect_one_error(run(2, arguments()), 1, "requests.jsonl:2: it has no `id`, by which --resume knows");
+  expect_one_error(run(2, arguments()), 1, "requests.jsonl:2: it has no `id`, but --resume recognizes");
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"id", 1}, {"prompt", "Two"}}});
-  expect_one_error(run(kNoMpirun, arguments()), 1, "requests.jsonl:2: an earlier request has the id 1 too");
+  expect_one_error(run(kNoMpirun, arguments()), 1, "requests.jsonl:2: an earlier request also has the id 1,");
   EXPECT_FALSE(std::filesystem::exists(output_));
-  // Of standard input the others are served: nobody can know what comes.
+  // From standard input, the other requests are served, because later ids are unknown.
   Arguments from_input = arguments();
   *std::find(from_input.begin(), from_input.end(), requests_) = "-";
   const Finished finished =
@@ -157,7 +157,7 @@ TEST_F(Resume, RefusesAFileThatDoesNotHoldResults) {
   }
 }
 
-TEST_F(Resume, NeverCutsAFileThatIsNoneOfItsOwn) {
+TEST_F(Resume, NeverTruncatesForeignFiles) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
   for (const std::string mine : {"my only copy, one line, no newline", R"({"id": 1, "text": "mine"})"}) {
     directory_.write("results.jsonl", mine);
@@ -165,7 +165,7 @@ TEST_F(Resume, NeverCutsAFileThatIsNoneOfItsOwn) {
                      "results.jsonl: expected results, one per line, found only");
     EXPECT_EQ(output(), mine);
   }
-  // Requests are JSON too.
+  // Requests are JSON, too.
   directory_.write("results.jsonl", "{\"id\": 1, \"prompt\": \"One\"}\n{\"id\": 2");
   expect_one_error(run(kNoMpirun, arguments()), 1, "results.jsonl: line 1 is not a result");
 }
@@ -189,7 +189,7 @@ TEST_F(Resume, RefusesResultsThatAreNestedTooDeep) {
   EXPECT_EQ(output(), nested);
 }
 
-TEST_F(Resume, OfALinkThatLeadsNowhereNamesIt) {
+TEST_F(Resume, NamesACircularLink) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
   std::filesystem::create_symlink(output_, output_);
   expect_one_error(run(kNoMpirun, arguments()), 1,

@@ -1,4 +1,4 @@
-// tp-infer download, and --model with the name of what it downloaded.
+// tp-infer download, and --model with the name of a downloaded model.
 
 #include "tests/doc_example.h"
 #include "tests/launch/hub/fake_hub.h"
@@ -24,7 +24,7 @@ std::string text_of(const fs::path& path) {
 
 const fs::path kDemo = fs::path(TP_SOURCE_FOLDER) / "model/demo";
 
-// A hub with the demo model, and the program with a home of its own.
+// A hub with the demo model, and a home folder for the program.
 struct DownloadUnderTest {
   FakeHub hub;
   TemporaryDirectory home;
@@ -82,14 +82,14 @@ TEST(Download, PrintsThePathOfAModelThatRuns) {
   EXPECT_EQ(test.hub.count("resolve"), requests);
 }
 
-// The commands of the README's first task, as far as they download, and those of the guide.
+// Returns the download commands of the README's first task and of the guide.
 std::string commands_of_guides() {
   std::string commands = doc_example("README.md", "## Common tasks");
   commands.resize(commands.rfind("mpirun"));
   return commands + doc_example("launch/README.md", "## Downloads");
 }
 
-TEST(Download, WorksAsTheGuidesSay) {
+TEST(Download, WorksLikeTheGuidesExamples) {
   DownloadUnderTest test;
   test.hub.repository = "ORGANIZATION/NAME";
   test.add_demo();
@@ -136,7 +136,7 @@ TEST(Download, ListsWithoutFetching) {
   EXPECT_EQ(finished.status, 0);
   EXPECT_CONTAINS(finished.out, "   5.3 MiB  *  model.safetensors\n");
   EXPECT_CONTAINS(finished.out, "       2 B     pytorch_model.bin\n");
-  EXPECT_CONTAINS(finished.err, "7 files; download fetches those with an asterisk, 5.3 MiB");
+  EXPECT_CONTAINS(finished.err, "7 files; download fetches the files with an asterisk, 5.3 MiB");
   const json report = json::parse(test.run({"download", "org/name", "--list", "--json"}).out);
   EXPECT_EQ(report.at("files").at(3).at("path"), "model.safetensors");
   EXPECT_EQ(report.at("files").at(3).at("fetched"), true);
@@ -194,7 +194,7 @@ TEST(Download, GoesOnAfterAnInterruption) {
   EXPECT_EQ(text_of(test.snapshot() / "model.safetensors"), text_of(kDemo / "model.safetensors"));
 }
 
-TEST(Download, OfTwoProcessesAtOnceIsDoneOnce) {
+TEST(Download, HappensOnceIfTwoProcessesStartIt) {
   DownloadUnderTest test;
   test.add_demo();
   const std::vector<std::string> command = command_line(kNoMpirun, {"download", "org/name"});
@@ -243,7 +243,7 @@ TEST(Download, UnderMpirunIsDoneByTheFirstRank) {
   EXPECT_EQ(finished.out, test.snapshot().string() + "\n");
 }
 
-TEST(Download, OfAWrongNameIsAUsageError) {
+TEST(Download, RejectsWrongNamesAsUsageErrors) {
   const DownloadUnderTest test;
   for (const char* name : {"name", "org/name:../x", "https://huggingface.co/org/name"})
     expect_one_error(test.run({"download", name}), 2, "expected ORG/NAME or ORG/NAME:FILE, found");
@@ -261,7 +261,7 @@ TEST(Download, WithoutAHomeAsksForAFolder) {
                    "found no HOME; give --to DIR, or set HF_HOME");
 }
 
-// A cache as other tools leave it.
+// A cache that other tools have filled.
 struct CacheUnderTest : DownloadUnderTest {
   void link(const std::string& commit, const std::string& name) const {
     fs::create_directories(root() / "blobs");
@@ -276,7 +276,7 @@ struct CacheUnderTest : DownloadUnderTest {
   Finished inspect() const { return run({"inspect", "--model", "org/name"}); }
 };
 
-TEST(CachedModel, IsThatOfTheBranchMainOrTheOnlyOne) {
+TEST(CachedModel, IsTheMainBranchsOrTheOnlyRevision) {
   const CacheUnderTest test;
   test.link_all("aaaa");
   expect_success(test.inspect());
@@ -313,7 +313,7 @@ TEST(CachedModel, NeedsAllPartsThatTheIndexNames) {
                    "found an incomplete model in the cache: model-00002-of-00002.safetensors is missing");
 }
 
-TEST(CachedModel, IsNoGgufModelBesideAPartOfACheckpoint) {
+TEST(CachedModel, IsNotAGgufFileIfAPartOfACheckpointIsCached) {
   const CacheUnderTest test;
   const fs::path gguf = fs::path(TP_TEST_DATA) / "gguf/llama-quant256-Q4_0/model.gguf";
   fs::create_directories(test.root() / "snapshots/aaaa");

@@ -111,7 +111,7 @@ void FakeHub::serve_page(const WebRequest& request) {
     for (const auto& [path, content] : files_) {
       if (index++ < first) continue;
       if (entries.size() == page_size) {
-        // The server's own idea of its address, as behind a proxy.
+        // The server has a different idea of its address, like behind a proxy.
         link = fmt::format("Link: <https://hub.invalid/api?recursive=true&cursor={}>; rel=\"next\"\r\n",
                            index - 1);
         break;

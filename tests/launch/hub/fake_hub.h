@@ -1,5 +1,5 @@
-// The Hugging Face Hub in small: its API, large files on another server, and the faults of networks and
-// servers.
+// A small imitation of the Hugging Face Hub: its API, large files on another server, and faults of networks
+// and servers.
 #pragma once
 
 #include "launch/hub/hub_file.h"
@@ -15,17 +15,17 @@
 
 namespace tp::test {
 
-// What goes wrong when a file is fetched.
+// A fault while a file is fetched.
 struct Fault {
-  int times = 1;                           // requests that it applies to; -1: all
-  int status = 0;                          // instead of the content
-  std::string fields{};                    // of the response, each with "\r\n"
-  std::optional<std::size_t> cut_after{};  // bytes, of those that the response announces
-  bool stalls = false;                     // after these, instead of closing the connection
-  std::chrono::milliseconds pause{0};      // after these, before closing it
-  std::size_t shorter = 0;                 // announces and sends fewer bytes
-  bool is_corrupt = false;                 // another last byte
-  bool is_endless = false;                 // no length, and bytes until the connection is closed
+  int times = 1;                           // number of affected requests; -1: all
+  int status = 0;                          // status instead of the content
+  std::string fields{};                    // fields of the response, each with "\r\n"
+  std::optional<std::size_t> cut_after{};  // bytes of the announced response before the end
+  bool stalls = false;                     // stalls after these bytes instead of closing the connection
+  std::chrono::milliseconds pause{0};      // pause after these bytes, before the connection closes
+  std::size_t shorter = 0;                 // how many bytes fewer are announced and sent
+  bool is_corrupt = false;                 // the last byte is wrong
+  bool is_endless = false;                 // no length, and bytes until the client closes the connection
 };
 
 struct SeenRequest {
@@ -43,23 +43,23 @@ class FakeHub {
 
   std::string endpoint() const { return hub_.address(); }
 
-  // A file of the repository "org/name". Those of at least `large_from` bytes are LFS files on the other
+  // Adds a file of the repository "org/name". Files of at least `large_from` bytes are LFS files on the other
   // server.
   void add(const std::string& path, const std::string& content);
   void set_fault(const std::string& path, const Fault& fault);
-  // Replaces the answer to requests whose target begins so: a whole response after "HTTP/1.1 ".
+  // Replaces the response to requests whose target begins with this text: a whole response after "HTTP/1.1 ".
   void set_answer(const std::string& target, const std::string& response);
 
   std::vector<SeenRequest> requests() const;
-  // How many there were of a target that contains this text.
+  // Returns the number of requests whose target contains this text.
   std::size_t count(const std::string& part) const;
 
-  // To be set before the first request.
+  // Set these before the first request.
   std::size_t large_from = 10'000;
   std::size_t page_size = 1000;
   bool has_ranges = true;
-  bool has_wrong_ranges = false;  // other ranges than were asked for
-  std::string token{};            // without it, status 401
+  bool has_wrong_ranges = false;  // sends ranges that were not requested
+  std::string token{};            // required token; otherwise status 401
   std::string repository = "org/name";
 
  private:
@@ -75,11 +75,11 @@ class FakeHub {
   std::map<std::string, Fault> faults_;
   std::map<std::string, std::string> answers_;
   std::vector<SeenRequest> requests_;
-  HttpServer cdn_;  // last: their threads use the others
+  HttpServer cdn_;  // last, because their threads use the other members
   HttpServer hub_;
 };
 
-// How a listing describes a file of that content.
+// Returns the listing's description of a file with this content.
 HubFile hub_file(const std::string& path, const std::string& content, bool is_large);
 
 // Bytes that differ from place to place.

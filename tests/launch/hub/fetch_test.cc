@@ -1,4 +1,4 @@
-// Fetching a file over a bad network from a bad server, and putting it where it belongs.
+// Fetching a file over a bad network from a bad server, and moving it to its place.
 
 #include "launch/hub/destination.h"
 #include "launch/hub/download.h"
@@ -54,7 +54,7 @@ struct FetchUnderTest : HubUnderTest {
     EXPECT_EQ(folder.files(), std::vector<std::string>{"weights"}) << "nothing half done is left";
   }
 
-  // The ranges that were asked for at the server that has the file.
+  // Returns the requested ranges at the server that has the file.
   std::vector<std::string> ranges() const {
     std::vector<std::string> found;
     for (const SeenRequest& request : hub.requests())
@@ -71,7 +71,7 @@ TEST(Fetch, ContinuesATransferThatBreaks) {
   EXPECT_EQ(test.ranges(), (std::vector<std::string>{"", "bytes=1000000-", "bytes=2000000-"}));
 }
 
-TEST(Fetch, ContinuesWhatAnEarlierProcessLeft) {
+TEST(Fetch, ContinuesAnEarlierProcesssFile) {
   FetchUnderTest test;
   std::ofstream(test.partial(), std::ios::binary) << test.content.substr(0, 2'500'000);
   EXPECT_EQ(test.fetch().fetched_bytes, kSize - 2'500'000);
@@ -80,7 +80,7 @@ TEST(Fetch, ContinuesWhatAnEarlierProcessLeft) {
   EXPECT_EQ(test.lines.front(), "fetching weights (2.9 MiB, of which 2.4 MiB are there)");
 }
 
-TEST(Fetch, BeginsAnewWhereAnEarlierPartIsDamaged) {
+TEST(Fetch, BeginsAnewIfAnEarlierPartIsDamaged) {
   FetchUnderTest test;
   std::ofstream(test.partial(), std::ios::binary) << std::string(2'500'000, 'x');
   test.fetch();
@@ -120,7 +120,7 @@ TEST(Fetch, BeginsAnewAfterAnotherRangeThanItAskedFor) {
   EXPECT_EQ(test.ranges(), (std::vector<std::string>{"", "bytes=1000000-", ""}));
 }
 
-TEST(Fetch, GivesUpWithoutLosingWhatItHas) {
+TEST(Fetch, GivesUpWithoutLosingReceivedBytes) {
   FetchUnderTest test;
   test.hub.set_fault("weights", {.times = -1, .cut_after = 1000});
   EXPECT_CONTAINS(test.error(),
@@ -183,15 +183,15 @@ TEST(LockedFile, IsTheOneOfThatNameAfterWaiting) {
   EXPECT_EQ(text_of(path), "x");
 }
 
-// Writing to it would wait for a reader.
-TEST(LockedFile, IsNoPipe) {
+// Writing to a pipe would wait for a reader.
+TEST(LockedFile, RejectsPipes) {
   const TemporaryDirectory folder;
   ASSERT_EQ(::mkfifo((folder.path() / "file").c_str(), 0600), 0);
   EXPECT_CONTAINS(error_of<DownloadError>([&] { LockedFile(folder.path() / "file", [] {}); }),
                   "it is not a regular file");
 }
 
-TEST(Fetch, ChecksSmallFilesToo) {
+TEST(Fetch, ChecksSmallFiles) {
   FetchUnderTest test;
   test.content = "{\"a\": 1}";
   test.file = hub_file("config.json", test.content, false);
@@ -224,7 +224,7 @@ TEST(Fetch, SaysBeforeItBeginsThatTheDiskIsTooSmall) {
   EXPECT_TRUE(test.folder.files().empty());
 }
 
-TEST(Fetch, LeavesWhatIsThereAndReplacesWhatDiffers) {
+TEST(Fetch, KeepsEqualFilesAndReplacesOthers) {
   FetchUnderTest test;
   test.folder.write("weights", std::string(kSize, 'x'));
   test.fetch();
@@ -235,9 +235,9 @@ TEST(Fetch, LeavesWhatIsThereAndReplacesWhatDiffers) {
   EXPECT_EQ(test.hub.requests().size(), requests);
 }
 
-TEST(Fetch, OfTwoAtOnceIsDoneOnce) {
+TEST(Fetch, HappensOnceIfTwoThreadsStartIt) {
   FetchUnderTest first;
-  // The second one has a connection and a state of its own, and the same folder.
+  // The second download has a separate connection and state, but the same folder.
   CurlHttp http(std::chrono::seconds(5));
   std::atomic<bool> waited = false;
   first.hub.set_fault("weights",

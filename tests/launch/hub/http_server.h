@@ -28,7 +28,7 @@ struct WebRequest {
 
 class HttpServer {
  public:
-  // Called in a thread per connection, each of which has one request. Afterwards the connection is closed.
+  // Called in a thread per connection. Each connection has one request and is closed afterwards.
   using Handler = std::function<void(const WebRequest&)>;
 
   explicit HttpServer(Handler handler);
@@ -38,7 +38,7 @@ class HttpServer {
 
   std::string address() const;  // "http://127.0.0.1:34567"
 
-  // False if the other end has closed the connection.
+  // Returns false if the other end has closed the connection.
   static bool send(const WebRequest& request, std::string_view bytes);
   // Waits until the other end closes the connection, or the server ends.
   void wait_for_end(const WebRequest& request) const;

@@ -1,4 +1,4 @@
-// Requests to the Hub and its listings: redirects, the token, refusals, and servers that lie.
+// Requests to the Hub and its listings: redirects, the token, rejections, and lying servers.
 
 #include "launch/hub/hub_listing.h"
 #include "launch/hub/hub_settings.h"
@@ -28,7 +28,7 @@ std::string list_error(HubUnderTest& test, const std::string& revision = "main")
   return error_of<DownloadError>([&] { list(test, revision); });
 }
 
-// The error for a listing of these entries.
+// Returns the error for a listing with these entries.
 std::string entry_error(const json& entries) {
   HubUnderTest test;
   const std::string body = entries.dump();
@@ -58,12 +58,12 @@ TEST(HubListing, HasAllPages) {
   EXPECT_EQ(test.hub.count(kTree), 3U);
 }
 
-TEST(HubListing, OfAPullRequestAsksForOneSegment) {
+TEST(HubListing, RequestsAPullRequestAsOneSegment) {
   HubUnderTest test;
   EXPECT_EQ(list(test, "refs/pr/1").commit, FakeHub::kCommit);
 }
 
-TEST(HubListing, RefusesWhatNoHonestServerSends) {
+TEST(HubListing, RejectsHostileResponses) {
   const auto entry = [](const json& changes) {
     json value = {{"type", "file"}, {"path", "a"}, {"size", 1}, {"oid", std::string(40, 'a')}};
     value.update(changes);
@@ -83,7 +83,7 @@ TEST(HubListing, RefusesWhatNoHonestServerSends) {
                   "found a twice");
 }
 
-TEST(HubListing, RefusesACommitThatIsNone) {
+TEST(HubListing, RejectsAnInvalidCommit) {
   HubUnderTest test;
   test.hub.set_answer(kRevision, "200 OK\r\nConnection: close\r\n\r\n{\"sha\": \"../../../x\"}");
   EXPECT_CONTAINS(list_error(test), "expected 40 hexadecimal digits 'sha'");
@@ -178,7 +178,7 @@ TEST(HubClient, TriesAgainWhenTheServerIsBusy) {
   EXPECT_CONTAINS(list_error(limited), "a server that asks for a pause of 3600 s");
 }
 
-TEST(HubClient, DoesNotTryAgainWhereNobodyIs) {
+TEST(HubClient, DoesNotRetryWithoutAServer) {
   CurlHttp http(std::chrono::seconds(2));
   std::string endpoint;
   {
@@ -191,7 +191,7 @@ TEST(HubClient, DoesNotTryAgainWhereNobodyIs) {
                   "cannot list org/name: expected an answer from " + endpoint + ", found: ");
 }
 
-// An HttpClient that plays a script: HTTPS needs no certificates here.
+// An HttpClient with scripted responses. HTTPS needs no certificates here.
 struct ScriptedHttp : HttpClient {
   std::vector<std::string> urls{};
   std::vector<std::string> tokens{};
@@ -209,7 +209,7 @@ struct ScriptedHttp : HttpClient {
   }
 };
 
-TEST(HubClient, KeepsTheTokenFromOtherOriginsWhateverTheirNames) {
+TEST(HubClient, NeverSendsTheTokenToOtherOrigins) {
   const auto tokens = [](const std::string& endpoint, const std::string& target) {
     ScriptedHttp http;
     HubClient client(
@@ -232,7 +232,7 @@ TEST(HubClient, KeepsTheTokenFromOtherOriginsWhateverTheirNames) {
       "expected a redirect to https://, found one from https://hub.example/a to http://hub.example/b");
 }
 
-TEST(HubSettings, AreThoseOfHuggingFacesTools) {
+TEST(HubSettings, MatchHuggingFacesTools) {
   const TemporaryDirectory home;
   const EnvironmentVariable hf_home("HF_HOME", home.path());
   {
@@ -252,7 +252,7 @@ TEST(HubSettings, AreThoseOfHuggingFacesTools) {
   EXPECT_EQ(hub_cache(), std::filesystem::path(std::getenv("HOME")) / "models");
 }
 
-TEST(HubSettings, ThatCannotWorkAreErrors) {
+TEST(HubSettings, RejectImpossibleValues) {
   const auto error = [](const char* name, const char* value) {
     const EnvironmentVariable variable(name, value);
     return error_of<DownloadError>([] { hub_settings(); });
@@ -266,7 +266,7 @@ TEST(HubSettings, ThatCannotWorkAreErrors) {
   EXPECT_EQ(injection.find("hf_x"), std::string::npos);
 }
 
-TEST(Checksum, IsThatOfOthers) {
+TEST(Checksum, MatchesOtherPrograms) {
   const auto checksum = [](ChecksumKind kind, std::string_view text) {
     Checksum sum(kind, text.size());
     sum.add(text.substr(0, 2));

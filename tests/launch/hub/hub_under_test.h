@@ -1,4 +1,4 @@
-// A client of a FakeHub that does not sleep, and remembers why it would.
+// A client of a FakeHub. Instead of sleeping, it remembers the reasons.
 #pragma once
 
 #include "launch/hub/curl_http.h"

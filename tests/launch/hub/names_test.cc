@@ -1,4 +1,4 @@
-// Names of repositories and files, and what a repository's files are good for.
+// Names of repositories and files, and the selection of a repository's files.
 
 #include "launch/hub/download_error.h"
 #include "launch/hub/gguf_models.h"
@@ -27,7 +27,7 @@ TEST(HubName, IsAnOrganizationAndANameAndMayHaveAFile) {
   EXPECT_EQ(file->text(), "org/name:folder/a-Q4_K_M.gguf");
 }
 
-TEST(HubName, IsNothingElse) {
+TEST(HubName, RejectsOtherTexts) {
   for (const char* text :
        {"", "name", "/", "org/", "/name", "a/b/c", "./a/b", "../a", "a/..", "~/a", "a b/c",
         "org/name:", "org/name:../x", "org/name:/etc/passwd", "org/na--me", "org/a..b", "-a/b", "C:/models"})
@@ -129,13 +129,13 @@ TEST(SelectFiles, TakesOneGgufModelWithItsParts) {
                   "cannot download o/n:Q5_0: expected a GGUF model with this name, found m-Q4_K_M.gguf");
 }
 
-TEST(SelectFiles, PrefersSafetensorsUnlessAFileIsNamed) {
+TEST(SelectFiles, PrefersSafetensorsByDefault) {
   const Names both = {"config.json", "model.safetensors", "m.gguf"};
   EXPECT_EQ(paths_of(select("o/n", both)), (Names{"config.json", "model.safetensors"}));
   EXPECT_EQ(paths_of(select("o/n:m.gguf", both)), Names{"m.gguf"});
 }
 
-TEST(SelectFiles, ExplainsWhatItCannotUse) {
+TEST(SelectFiles, ExplainsUnusableRepositories) {
   const auto error = [](const std::string& name, const Names& paths) {
     return error_of<DownloadError>([&] { select(name, paths); });
   };

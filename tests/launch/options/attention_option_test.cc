@@ -1,4 +1,4 @@
-// --attention favor: on decoders, beside exact attention, and where it does not fit.
+// --attention favor: on decoders, next to exact attention, and on unsuitable models.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
@@ -71,7 +71,7 @@ TEST_F(AttentionOption, GeneratesFromSumsInPlaceOfACache) {
   EXPECT_EQ(generated(2, {"--prefill-chunk", "3"}), one);
 }
 
-TEST_F(AttentionOption, DoesWhatTheExampleOfTheGuideSays) {
+TEST_F(AttentionOption, WorksLikeTheExampleOfTheGuide) {
   const TextModel model;
   std::filesystem::create_directory_symlink(model.path(), directory_.path() / "DIR");
   const std::vector<std::string> lines =
@@ -84,7 +84,7 @@ TEST_F(AttentionOption, DoesWhatTheExampleOfTheGuideSays) {
       << finished.err;
 }
 
-TEST_F(AttentionOption, IsRefusedWhereItDoesNotFit) {
+TEST_F(AttentionOption, IsRejectedForOtherModels) {
   const std::string ids = model_ + "/prompt.json";
   expect_one_line(run(0, {"generate", "--model", model_, "--tokens", ids, "--attention", "favor:0"}), 2,
                   "--attention: expected exact, favor, or favor:N with 1 to 65536 features, found favor:0");

@@ -1,4 +1,4 @@
-// --model with something that is no model.
+// --model with paths that are not models.
 
 #include "tests/environment_variable.h"
 #include "tests/launch/program.h"
@@ -25,7 +25,7 @@ void expect_refused(const std::string& model, const std::string& message) {
   }
 }
 
-TEST(ModelPath, OfANameOnTheHubSaysHowToDownloadIt) {
+TEST(ModelPath, AdvisesHowToDownloadANameOnTheHub) {
   const TemporaryDirectory cache;
   const EnvironmentVariable variable("HF_HUB_CACHE", cache.path());
   expect_refused("meta-llama/Llama-3.2-1B",
@@ -35,20 +35,20 @@ TEST(ModelPath, OfANameOnTheHubSaysHowToDownloadIt) {
   expect_one_error(run(2, commands_of("org/name").front()), 1, "`tp-infer download org/name`");
 }
 
-TEST(ModelPath, OfNothingElseIsTakenForANameOnTheHub) {
+TEST(ModelPath, DoesNotTakeOtherPathsForNamesOnTheHub) {
   for (const char* path : {"/proc/nonexistent", "./org/name", "~/org", "a/b/c", "org/", "no model"}) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", path});
     expect_one_error(finished, 1, "no such file or folder; check the path on every host");
   }
 }
 
-TEST(ModelPath, OfALoneSafetensorsFileAsksForItsFolder) {
+TEST(ModelPath, AsksForTheFolderOfASafetensorsFile) {
   const TextModel model;
   expect_refused(model.path() + "/model.safetensors",
                  "expected a checkpoint's folder, found one of its files; give --model " + model.path());
 }
 
-TEST(ModelPath, OfAFileThatIsNeitherGgufNorAFolderSaysSo) {
+TEST(ModelPath, RejectsFilesOfOtherFormats) {
   const TemporaryDirectory directory;
   expect_refused(
       directory.write("weights.bin", "anything"),
@@ -60,7 +60,7 @@ TEST(ModelPath, OfAFileThatIsNeitherGgufNorAFolderSaysSo) {
                  "found a zip archive, such as PyTorch's weights (.bin, .pth); give one of these");
 }
 
-TEST(ModelPath, OfALinkThatLeadsNowhereIsNamed) {
+TEST(ModelPath, NamesACircularLink) {
   const TemporaryDirectory directory;
   const std::string loop = directory.path() / "loop";
   std::filesystem::create_symlink(loop, loop);

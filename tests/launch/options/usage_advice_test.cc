@@ -38,7 +38,7 @@ TEST(UsageAdvice, APromptWithoutItsOptionIsGivenIt) {
       2);
 }
 
-TEST(UsageAdvice, AnOptionBeforeTheSubcommandIsMovedBehindIt) {
+TEST(UsageAdvice, AdvisesToMoveOptionsAfterTheSubcommand) {
   expect_errors(
       {
           {{"--prompt", "x", "generate"},
@@ -110,7 +110,7 @@ TEST(UsageAdvice, AQuantityHasAUnit) {
   expect_success(run(kNoMpirun, {"plan", "--net", "30us,10Gbps"}));
 }
 
-TEST(UsageAdvice, MessagesNameFlagsAsTheyAreTyped) {
+TEST(UsageAdvice, MessagesNameFlagsWithTheirDashes) {
   expect_errors(
       {
           {{"generate", "--prompt", "x", "--stop", ""}, "cannot stop at an empty text: --stop has one"},
@@ -170,7 +170,7 @@ TEST(UsageAdvice, BytesThatAreNotUtf8InAPathAreReplacedInJson) {
   }
 }
 
-TEST(Notices, OfOptionsBetweenHostsOnOneHost) {
+TEST(Notices, NameHostOptionsWithoutEffectOnOneHost) {
   const TextModel model;
   const Arguments generate = {"generate", "--model", model.path(), "--prompt", "x", "--max-tokens", "1"};
   expect_success(run(2, generate));
@@ -180,7 +180,7 @@ TEST(Notices, OfOptionsBetweenHostsOnOneHost) {
             "tp-infer: --wire int8 has no effect, because all ranks are on one host; leave it out\n");
 }
 
-TEST(Notices, OfAServerThatEveryoneMayUse) {
+TEST(Notices, WarnIfEveryoneMayUseTheServer) {
   const TextModel model;
   const auto log_of = [&](const std::string& host, const Arguments& more) {
     Arguments arguments = {"serve", "--model", model.path(), "--port", "0", "--host", host};

@@ -1,4 +1,4 @@
-// How the program speaks: help, versions, wrong usage, and what needs no ranks.
+// The program's user interface: help, versions, wrong usage, and commands without ranks.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -53,10 +53,10 @@ TEST(Usage, CommandsListOnlyOptionsThatTheyUse) {
                          "fill-mask", "logits", "hidden", "perplexity", "bench"};
   for (const char* option : {"--packed-cache", "--max-length", "--cache-tokens", "--verbose"})
     EXPECT_EQ(commands_with(option), engines) << option;
-  // One request after another, or as many at once as --batch says.
+  // Commands that run one request after another, or as many at once as --batch gives, lack this option.
   EXPECT_EQ(commands_with("--max-sequences"),
             Names({"generate", "serve", "embed", "rank", "classify", "fill-mask"}));
-  // Encoders, the only models of rank, classify and fill-mask, compute whole texts.
+  // rank, classify and fill-mask have only encoders, which compute whole texts.
   for (const char* option : {"--attention", "--pipeline", "--two-batch-overlap"}) {
     EXPECT_EQ(commands_with(option),
               Names({"generate", "chat", "serve", "embed", "logits", "hidden", "perplexity", "bench"}))
@@ -134,7 +134,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--speculate", "draft:folder:always"}, "found draft:folder:always"},
       {{"generate", "--prompt", "x", "--speculate", "draft:4"}, "found draft:4"},
       {{"generate", "--prompt", "x", "--speculate", "mtp", "--draft-model", "x"},
-       "--draft-model: expected --speculate auto beside it, or no --speculate, found another kind of drafts"},
+       "--draft-model: expected --speculate auto with it, or no --speculate, found another kind of drafts"},
       {{"generate", "--prompt", "x", "--speculate", "draft:y", "--draft-model", "x"},
        "found another draft model; leave one of the two out"},
       {{"serve", "--speculate", "draft"},
@@ -153,7 +153,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
 }
 
-TEST(Usage, AnEmptyNameIsNoDefault) {
+TEST(Usage, AnEmptyNameIsAnError) {
   const std::vector<Arguments> commands = {
       {"generate", "--model", ""},    {"generate", "--batch", ""},
       {"generate", "--output="},      {"generate", "--trace="},
@@ -183,12 +183,13 @@ TEST(Usage, AVariableOfTheEnvironmentThatMakesNoSenseIsAnError) {
 }
 
 TEST(Usage, WrongOptionsAreOneLineAndStatusTwoUnderMpirun) {
-  for (int repeat = 0; repeat < 3; ++repeat) {  // no rank may be quicker than the one that speaks
+  for (int repeat = 0; repeat < 3;
+       ++repeat) {  // repeated, because another rank might be faster than the reporting rank
     expect_one_error(run(4, {"generate", "--bogus"}), 2, "--bogus (see tp-infer generate --help)");
   }
 }
 
-TEST(Usage, ATypoIsAnsweredWithTheNameThatWasMeant) {
+TEST(Usage, SuggestsTheNameForATypo) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"genrate", "--prompt", "x"}, "tp-infer: there is no subcommand genrate; did you mean generate? (see"},
       {{"chta", "--help"}, "there is no subcommand chta; did you mean chat?"},
@@ -216,7 +217,7 @@ TEST(Usage, AnOptionOfAnotherCommandIsSaidToBeOne) {
   EXPECT_EQ(help.find("--logprobs"), std::string::npos);
 }
 
-TEST(Usage, HelpAndVersionAreWordsToo) {
+TEST(Usage, AcceptsHelpAndVersionAsWords) {
   const auto same = [](const Arguments& words, const Arguments& options) {
     const Finished finished = Process(command_line(kNoMpirun, words)).finish();
     expect_success(finished);
@@ -235,7 +236,7 @@ TEST(Usage, HelpHasNoWordsOfTheParser) {
   }
 }
 
-TEST(Usage, ANumberIsOneAndInItsRange) {
+TEST(Usage, NumbersMustBeValidAndInRange) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"--seed", {"-1", "18446744073709551616", "1e23", "1.5", "", "seven", "7 "}},
       {"--temperature", {"", "warm", "1e39", "nan", "inf", "0.5x"}},
@@ -281,7 +282,7 @@ TEST(Usage, WithoutArgumentsTheDemoModelTellsAStory) {
   EXPECT_EQ(count_of(finished.err, "What to try next"), 1U) << finished.err;
 }
 
-TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
+TEST(Usage, CommandsWithoutRanksPrintOnceUnderMpirun) {
   const TextModel model;
   for (const Arguments& arguments : std::vector<Arguments>{{"inspect", "--model", model.path()},
                                                            {"tokenize", "--model", model.path(), "Hello"}}) {
@@ -293,8 +294,9 @@ TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
                    "cannot open /proc/nonexistent: no such file or folder");
 }
 
-// A terminal's own standard output, and mpirun's. A rank's is a terminal of mpirun's making in any case.
-TEST(Usage, WhatModelsSayCannotSteerTheTerminalAndIsWholeElsewhere) {
+// Checks a terminal's own standard output, and mpirun's. A rank's standard output is always a terminal that
+// mpirun created.
+TEST(Usage, ControlCharactersOfModelsReachPipesButNotTerminals) {
   const TemporaryDirectory directory;
   const std::string text = "\x1b]0;title\x07\tcaf\u00e9 \u009b2J\u200f.";
   const std::string chat_template = directory.write("chat.jinja", "{{ messages[0].content }}");
@@ -310,7 +312,7 @@ TEST(Usage, WhatModelsSayCannotSteerTheTerminalAndIsWholeElsewhere) {
   }
 }
 
-TEST(Usage, WhatFilesSayCannotSteerTheTerminal) {
+TEST(Usage, ControlCharactersOfFilesNeverReachTheTerminal) {
   const std::string steering = "\x1b]0;title\x07\u009b2J\n";
   const CheckpointCopies copies;
   const std::filesystem::path model = copies.copy("llama-gqa", "model");

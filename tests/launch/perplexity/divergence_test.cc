@@ -30,7 +30,7 @@ TEST(BaseRow, HasSixteenBitsPerToken) {
   EXPECT_NEAR(row.least, std::log(0.25), 1e-6);
   EXPECT_NEAR(row.step, std::log(2.0) / 65535, 1e-9);
   EXPECT_EQ(row.steps, (std::vector<std::uint16_t>{65535, 0, 0, 0})) << "padded to an even number";
-  // Logits more than 16 below the largest are raised to it.
+  // Logits more than 16 below the largest are raised to that bound.
   const BaseRow wide = base_row(std::vector<float>{0.0F, -16.0F, -1000.0F, -8.0F});
   EXPECT_EQ(wide.steps[1], 0);
   EXPECT_EQ(wide.steps[2], 0);
@@ -40,8 +40,8 @@ TEST(BaseRow, HasSixteenBitsPerToken) {
   EXPECT_NEAR(flat.logprob(1), std::log(0.5), 1e-6);
 }
 
-// The bytes that llama-perplexity writes for the logits 0, ln 2 and 0 at the one scored position of a chunk
-// of four tokens: the header, the ids 7, 8, 9 and 10, step and least, and three steps with one more.
+// The expected bytes are llama-perplexity's for the logits 0, ln 2 and 0 at the one scored position of a
+// chunk of four tokens: the header, the ids 7, 8, 9 and 10, step and least, and three steps with one more.
 TEST(BaseFile, HasTheBytesOfLlamaPerplexity) {
   const std::string header("_logits_\x04\0\0\0\x03\0\0\0\x01\0\0\0\x07\0\0\0\x08\0\0\0\x09\0\0\0\x0a\0\0\0",
                            36);
@@ -65,9 +65,10 @@ TEST(BaseFile, HasTheBytesOfLlamaPerplexity) {
   EXPECT_NEAR(read.logprob(2), std::log(0.25), 1e-6);
 }
 
-TEST(Divergence, OfTwoPositionsIsThatByHand) {
+TEST(Divergence, MatchesTwoPositionsComputedByHand) {
   Divergence divergence;
-  // The model has 1/4, 1/2 and 1/4; its most likely token is another. KL = 1/2 ln 2 + 1/4 ln 1/2 = 1/4 ln 2.
+  // The model's probabilities are 1/4, 1/2 and 1/4, with a different most likely token. KL = 1/2 ln 2 + 1/4
+  // ln 1/2 = 1/4 ln 2.
   divergence.add(base_row(kBase), std::vector<float>{0.0F, std::log(2.0F), 0.0F}, 0);
   divergence.add(base_row(kBase), kBase, 1);
   const double kld = std::log(2.0) / 4;
@@ -75,7 +76,7 @@ TEST(Divergence, OfTwoPositionsIsThatByHand) {
   EXPECT_NEAR(divergence.divergence().error, kld / 2, 1e-6) << "standard deviation kld / 2, over sqrt(2 - 1)";
   EXPECT_NEAR(divergence.divergence_quantile(1), kld, 1e-6);
   EXPECT_NEAR(divergence.divergence_quantile(0.5), kld / 2, 1e-6);
-  // -ln p: 2 ln 2 and 2 ln 2, of the base ln 2 and 2 ln 2.
+  // -ln p of the model: 2 ln 2 and 2 ln 2; of the base: ln 2 and 2 ln 2.
   EXPECT_NEAR(divergence.perplexity().value, 4.0, 1e-5);
   EXPECT_NEAR(divergence.base_perplexity().value, std::exp(1.5 * std::log(2.0)), 1e-5);
   EXPECT_NEAR(divergence.log_ratio().value, std::log(2.0) / 2, 1e-6);
@@ -147,7 +148,7 @@ TEST_F(LlamaCppProtocol, ComparesAModelWithItself) {
   EXPECT_GT(rounded.at("kld").at("maximum"), rounded.at("kld").at("median"));
 }
 
-TEST_F(LlamaCppProtocol, SaysWhatIsWrongWithABaseFile) {
+TEST_F(LlamaCppProtocol, ExplainsErrorsInABaseFile) {
   measure(1, {"--file", text_, "--context", "10", "--kl-base", path("base")});
   expect_one_error(
       run(1, {"perplexity", "--model", model_.path(), "--file", text_, "--kl-base", path("base")}), 1,
@@ -180,7 +181,7 @@ TEST_F(LlamaCppProtocol, RefusesOptionsOfTheOtherProtocol) {
     expect_one_error(run(kNoMpirun, arguments), 2, expected);
   };
   refuse({"--file", text_, "--protocol", "windows", "--context", "10"},
-         "--context: expected --protocol llama.cpp beside it, found windows");
+         "--context: expected --protocol llama.cpp with it, found windows");
   refuse({"--file", text_, "--protocol", "llama.cpp", "--stride", "4"},
          "--stride: expected --protocol windows");
   refuse({"--kl-base", path("base"), "--context", "8"}, "--context: the file of --kl-base determines it");

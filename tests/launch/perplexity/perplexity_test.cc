@@ -22,7 +22,7 @@ double negative_log_probability(std::span<const float> logits, TokenId token) {
   return highest + std::log(sum) - logits[static_cast<std::size_t>(token)];
 }
 
-// What `tp-infer logits` says of the tokens, [tokens.size(), vocab_size].
+// Returns the logits of `tp-infer logits` for the tokens, [tokens.size(), vocab_size].
 NpyArray logits_of(const std::filesystem::path& model, const std::vector<TokenId>& tokens) {
   const TemporaryDirectory directory;
   const std::string ids = directory.write("ids.json", json(tokens).dump());
@@ -31,7 +31,8 @@ NpyArray logits_of(const std::filesystem::path& model, const std::vector<TokenId
   return read_npy(output);
 }
 
-// Sum over all tokens but the first, each predicted in the first window that reaches it.
+// Returns the sum over all tokens except the first. Each token is predicted in the first window that reaches
+// it.
 double expected_nll(const std::filesystem::path& model, const std::vector<TokenId>& tokens,
                     std::size_t window, std::size_t stride) {
   double sum = 0.0;
@@ -57,7 +58,7 @@ json perplexity(std::size_t ranks, Arguments arguments, const StartOptions& opti
   return lines.size() == 1 ? lines[0] : json();
 }
 
-TEST(Perplexity, IsThatOfTheLogitsOnSeveralRanksAndChunk) {
+TEST(Perplexity, MatchesTheLogitsForSeveralRanksAndChunks) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   ASSERT_EQ(fixture.prompt.size(), 36U);
   const double nll = expected_nll(fixture.folder, fixture.prompt, 16, 6) / 35;
@@ -89,7 +90,7 @@ TEST(Perplexity, OneWindowMayReachTheModelsLastPosition) {
   EXPECT_NEAR(found.at("nll_per_token"), expected_nll(fixture.folder, fixture.prompt, 36, 35) / 35, 1e-5);
 }
 
-TEST(Perplexity, OfATextScoresAllButItsBos) {
+TEST(Perplexity, ScoresAllTokensExceptBos) {
   const TextModel model;
   const std::string text = "Hello world, caf\u00e9\n\n  and more";
   const TemporaryDirectory directory;
@@ -109,8 +110,8 @@ TEST(Perplexity, OfATextScoresAllButItsBos) {
   EXPECT_NEAR(piped.at("nll_per_token"), nll / count, 1e-5);
 }
 
-// Without BOS the first token has nothing before it; its text counts no more than it does.
-TEST(Perplexity, BytesAreThoseOfTheScoredTokens) {
+// Without BOS, no token precedes the first one, so neither its probability nor its text counts.
+TEST(Perplexity, CountsTheBytesOfTheScoredTokens) {
   const TextModel model;
   const Finished tokenized =
       run(kNoMpirun, {"tokenize", "--model", model.path(), "--no-special", "Hello world"});
@@ -131,7 +132,7 @@ TEST(Perplexity, PrintsAShortTable) {
   EXPECT_CONTAINS(finished.out, "tokens         35, in 3 windows of 20 with stride 10\n");
 }
 
-TEST(Perplexity, SaysWhatCannotBeMeasured) {
+TEST(Perplexity, ReportsUnmeasurableInput) {
   const TextModel model;
   const TemporaryDirectory directory;
   const auto measure = [&](const std::string& text, const Arguments& more = {},

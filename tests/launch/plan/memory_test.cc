@@ -1,5 +1,4 @@
-// Models that do not fit into memory: said before anything is loaded, instead of a process that the kernel
-// kills.
+// Models that don't fit into memory are reported before loading, so that the kernel doesn't kill a process.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -12,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Two rows of a prefill and a decode on generated weights of this shape.
+// Arguments of a benchmark with generated weights of this shape, one row each for prefill and decode.
 Arguments bench(const TemporaryDirectory& directory, const json& changes, const Arguments& more = {}) {
   json config = read_json(fixture_folder("llama-gqa") / "config.json");
   config.update(changes);
@@ -23,12 +22,12 @@ Arguments bench(const TemporaryDirectory& directory, const json& changes, const 
   return arguments;
 }
 
-// 3 PiB in bf16: no machine has that.
+// 3 PiB in bf16, more than any machine has.
 const json kVast = {{"hidden_size", 1 << 20},      {"intermediate_size", 1 << 22}, {"num_hidden_layers", 100},
                     {"num_attention_heads", 4096}, {"num_key_value_heads", 4096},  {"head_dim", 256},
                     {"torch_dtype", "bfloat16"}};
 
-TEST(Memory, OfAModelThatIsTooLargeIsOneErrorOnAllRanks) {
+TEST(Memory, AModelThatIsTooLargeIsOneErrorOnAllRanks) {
   const TemporaryDirectory directory;
   const Finished finished = run(2, bench(directory, kVast));
   expect_one_error(finished, 1, "tp-infer: cannot load the model: 2 ranks on ");
@@ -43,8 +42,8 @@ std::string limiting_script(const TemporaryDirectory& directory) {
   return script;
 }
 
-// A rank has about 1.6 GiB of its weights.
-TEST(Memory, IsWhatUlimitLeavesOfIt) {
+// A rank has about 1.6 GiB of the weights.
+TEST(Memory, RespectsUlimit) {
   if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   const Arguments arguments = bench(directory, {{"hidden_size", 4096},
@@ -58,7 +57,7 @@ TEST(Memory, IsWhatUlimitLeavesOfIt) {
   EXPECT_CONTAINS(finished.err, " are available (ulimit -v); what would fit: --weights ");
 }
 
-TEST(Memory, ThatIsTooLittleForTheCacheMakesItSmallerAndIsSaid) {
+TEST(Memory, ShortageShrinksTheCacheWithANotice) {
   if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   const TextModel model;
@@ -74,7 +73,7 @@ TEST(Memory, ThatIsTooLittleForTheCacheMakesItSmallerAndIsSaid) {
   EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
 }
 
-// A checkpoint of 75 million parameters in bf16, 150 MB, whose largest matrices have 17.
+// Writes a checkpoint with 75 million parameters in bf16, 150 MB. The largest matrices have 17 MB.
 std::filesystem::path write_checkpoint(const TemporaryDirectory& directory) {
   constexpr std::size_t kHidden = 1024, kIntermediate = 4096, kVocabulary = 8192, kLayers = 4;
   std::vector<TestTensor> tensors;
@@ -109,8 +108,8 @@ std::filesystem::path write_checkpoint(const TemporaryDirectory& directory) {
   return directory.path();
 }
 
-// What a rank's memory was at most from the start of loading to the end of a prompt, beyond its weights, its
-// cache and its workspace; and these together.
+// A rank's memory peak from the start of loading to the end of a prompt: the part beyond its weights, cache
+// and workspace, and the sum of these three.
 struct PeakOfRank {
   double beyond = 0.0;
   double planned = 0.0;
@@ -132,9 +131,9 @@ std::vector<PeakOfRank> peaks_of(std::size_t ranks, const std::filesystem::path&
   return peaks;
 }
 
-// The program without a model, libraries and MPI, is what a tiny model takes. A file of which more than the
-// matrix that is being converted stayed mapped, or a second copy of the weights, would be noticed.
-TEST(Memory, OfLoadingIsLittleMoreThanWhatIsKept) {
+// A tiny model gives the memory of the program, libraries and MPI. The test detects a file that stays mapped
+// beyond the matrix being converted, and a second copy of the weights.
+TEST(Memory, LoadingNeedsLittleMoreThanTheLoadedModel) {
   if (TP_SANITIZED) GTEST_SKIP() << "sanitizers take memory of their own";
   constexpr double kMatrixAndNoise = 28e6;
   const TemporaryDirectory directory;

@@ -45,7 +45,7 @@ TEST(Plan, HasTheWeightsThatInspectShows) {
   EXPECT_NE(plan.at("tensor_ends").get<std::string>().find("it has 32 attention heads"), std::string::npos);
 }
 
-// The line of `inspect` that begins with this name, without the name.
+// Returns the line of `inspect` that begins with this name, without the name.
 std::string inspected_line(const std::string& fixture, const std::string& name) {
   const Finished finished = run(kNoMpirun, {"inspect", "--model", reference::fixture(fixture).folder});
   expect_success(finished);
@@ -91,7 +91,7 @@ TEST(Plan, UsesEveryNumberThatItIsGiven) {
   EXPECT_NEAR(ratio(with(5, "100us,500Mb"), "transfer_ms"), 2.0, 0.001);
 }
 
-TEST(Plan, ConsidersWhatHostsSend) {
+TEST(Plan, ConsidersTheHostsTraffic) {
   const Arguments slow = {"--net", "100us,1Gb"};
   const auto prefill_of_two = [&](const char* wire) {
     Arguments arguments = slow;
@@ -106,7 +106,7 @@ TEST(Plan, ConsidersWhatHostsSend) {
   expect_one_error(both, 1, "--same-bits needs the --wire type f32, found int8");
 }
 
-TEST(Plan, TellsOfTheHostsThatAreAskedFor) {
+TEST(Plan, DescribesTheRequestedHosts) {
   const json fits = planned({"--hosts", "4", "--ranks-per-host", "4", "--memory", "8G", "--batch", "1,16"});
   EXPECT_TRUE(fits.at("asked").at("fits").get<bool>());
   EXPECT_DOUBLE_EQ(fits.at("asked").at("cache_copies").get<double>(), 1.0) << "2 KV heads on each host";
@@ -153,8 +153,8 @@ TEST(Plan, TakesMemoryAndTimeFromOneContext) {
   }
 }
 
-// The model has fewer positions than the usual prompt has tokens.
-TEST(Plan, OfAShortModelIsNotForLongerSequencesThanItHas) {
+// The model has fewer positions than the default prompt has tokens.
+TEST(Plan, StaysWithinTheModelsPositions) {
   const Finished finished =
       run(kNoMpirun, {"plan", "--json", "--model", fixture_folder("llama-gqa").string()});
   expect_success(finished);
@@ -163,7 +163,7 @@ TEST(Plan, OfAShortModelIsNotForLongerSequencesThanItHas) {
   EXPECT_TRUE(plan.at("tensor")[0].at("fits").get<bool>());
 }
 
-TEST(Plan, DrawsWhatAStepConsistsOf) {
+TEST(Plan, DrawsThePartsOfAStep) {
   const Finished finished =
       run(kNoMpirun, {"plan", "--model", llama_1b(), "--hosts", "2", "--net", "1ms,100Mb"});
   expect_success(finished);
@@ -209,7 +209,7 @@ TEST(Plan, CountsOneHostInTheSingular) {
   EXPECT_CONTAINS(text("2"), "\n1 host x 2 ranks:\n");
 }
 
-TEST(Plan, RefusesWhatIsNoQuantity) {
+TEST(Plan, RejectsInvalidQuantities) {
   const auto refuses = [](const std::string& option, const std::string& value, const std::string& message) {
     expect_one_line(run(kNoMpirun, {"plan", option, value}), 2, message);
   };

@@ -1,4 +1,4 @@
-// Limits of the address space, as batch systems set them.
+// Limits of the address space, like those of batch systems.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -20,7 +20,7 @@ class AddressSpace : public testing::Test {
     if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   }
 
-  // Runs tp-infer with at most so many MB of address space, with and without mpirun.
+  // Runs tp-infer with at most this many MB of address space, with and without mpirun.
   void run_within(int megabytes, const std::string& isa, const Arguments& arguments,
                   const std::function<void(const Finished&)>& check) const {
     const std::string script = limited_to(megabytes, isa);
@@ -28,7 +28,7 @@ class AddressSpace : public testing::Test {
       check(Process(command_line(ranks, arguments, script)).finish());
   }
 
-  // The same without mpirun, with input, on kernels that need no OpenBLAS.
+  // Runs the program without mpirun, with input, on kernels that need no OpenBLAS.
   Finished run_alone_within(int megabytes, const Arguments& arguments, const std::string& input) const {
     const std::string script = limited_to(megabytes, "amx_emulated");
     return Process(command_line(kNoMpirun, arguments, script), {.input = input}).finish();
@@ -49,7 +49,7 @@ class AddressSpace : public testing::Test {
 const Arguments kGenerate = {"generate",       "--prompt", "Once upon a time", "--max-tokens", "4",
                              "--cache-tokens", "512"};
 
-// Hardly more than MPI itself does.
+// The program needs hardly more than MPI itself.
 TEST_F(AddressSpace, StartingNeedsLittle) {
   run_within(300, "", {"--version"}, [](const Finished& finished) { expect_success(finished); });
 }
@@ -67,7 +67,7 @@ TEST_F(AddressSpace, OpenBlasIsRefusedWhereItsBuffersHaveNoRoom) {
   });
 }
 
-// Two thirds of it for the line alone.
+// The line alone takes two thirds of the space.
 TEST_F(AddressSpace, ALineWithoutRoomEndsNoOtherThanItself) {
   const std::string request = "{\"prompt\": \"One\", \"max_tokens\": 2}\n";
   const std::string input = request + std::string(400'000'000, 'x') + "\n" + request;
@@ -84,7 +84,7 @@ TEST_F(AddressSpace, ALineWithoutRoomEndsNoOtherThanItself) {
   }
 }
 
-// A heap for each thread would take 64 MB of addresses before the model has its own.
+// A heap for each thread would take 64 MB of addresses before the model's memory.
 TEST_F(AddressSpace, NearTheNeedIsTheSameInEveryRun) {
   Arguments arguments = kGenerate;
   arguments.insert(arguments.end(), {"--threads", "4"});
@@ -94,7 +94,7 @@ TEST_F(AddressSpace, NearTheNeedIsTheSameInEveryRun) {
   }
 }
 
-// 200 MB of requests, of which few are in memory at a time.
+// The file has 200 MB of requests, but only few are in memory at a time.
 TEST_F(AddressSpace, ABatchFileMayBeLargerThanMemory) {
   const TemporaryDirectory directory;
   const std::string line = "{\"prompt\": \"One\", \"max_tokens\": 1}" + std::string(4'000'000, ' ') + "\n";

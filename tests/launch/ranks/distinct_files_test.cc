@@ -1,4 +1,4 @@
-// No command writes over a file that it reads.
+// No command overwrites a file that it reads.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A command, its options that name a file to read, and those that name a file to write.
+// A command, its options for files to read, and its options for files to write.
 struct Command {
   std::string name;
   std::vector<std::string> read;
@@ -73,7 +73,7 @@ Arguments also(const std::string& command) {
   return found == kAlso.end() ? Arguments() : found->second;
 }
 
-// The names in the help of a command whose values are files.
+// Returns the options in a command's help whose values are files.
 std::set<std::string> file_options(const std::string& command) {
   const std::string& help = help_text(command);
   const std::regex option("(--[a-z-]+)(,--[a-z-]+)* FILE");
@@ -117,7 +117,7 @@ class DistinctFiles : public testing::Test {
                              const std::string& found) {
     command.insert(command.end(), {option, file});
     expect_one_error(run(kNoMpirun, command), 1,
-                     "expected a file of its own for " + option + ", found " + found);
+                     "expected a separate file for " + option + ", found " + found);
     EXPECT_EQ(content_of(file), kContent);
   }
 
@@ -136,7 +136,7 @@ TEST_F(DistinctFiles, AreAskedOfEveryOptionThatNamesAFile) {
   EXPECT_EQ(subcommands(), commands);
 }
 
-TEST_F(DistinctFiles, ProtectWhatAnOptionNames) {
+TEST_F(DistinctFiles, ProtectTheFilesOfOptions) {
   const TextModel model;
   const std::string file = write("file.gguf");
   fs::create_symlink(file, path("symbolic.gguf"));
@@ -212,14 +212,14 @@ TEST_F(DistinctFiles, ProtectTheModelFromEveryCommand) {
                  "one of " + folder);
 }
 
-TEST_F(DistinctFiles, ProtectPartsOfTheModelThatIsReadAndNothingBeside) {
+TEST_F(DistinctFiles, ProtectOnlyTheFilesOfTheModel) {
   const std::string first = write("a-00001-of-00002.gguf");
   const std::string second = write("a-00002-of-00002.gguf");
   const Arguments quantize = {"quantize", "--model", first, "--weights", "int8", "--force"};
   expect_refused(quantize, "--output", second, "one of the model");
   const auto found_own_file = [&](Arguments command, const std::string& output) {
     command.insert(command.end(), {"--output", output});
-    return run(kNoMpirun, command).err.find("expected a file of its own") == std::string::npos;
+    return run(kNoMpirun, command).err.find("expected a separate file") == std::string::npos;
   };
   EXPECT_TRUE(found_own_file(quantize, write("b.gguf")));
   write("folder/config.json");
@@ -237,7 +237,7 @@ TEST_F(DistinctFiles, ProtectAModelInTheCacheOfHuggingFace) {
   for (const std::string& file : {blob, path(cached + "refs/main")}) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", "org/name", "--output", file},
                                   {.variables = {"HF_HUB_CACHE=" + path("hub")}});
-    expect_one_error(finished, 1, "expected a file of its own for --output, found one of the model");
+    expect_one_error(finished, 1, "expected a separate file for --output, found one of the model");
     EXPECT_EQ(content_of(file), kContent);
   }
 }
@@ -259,8 +259,8 @@ TEST_F(DistinctFiles, ProtectTheModelFromTheConversationThatIsSaved) {
   const Finished finished =
       run(kNoMpirun, {"chat", "--model", model.path(), "--template", file},
           {.input = "/save " + file + "\n/save " + config + "\n/save " + path("saved") + "\n"});
-  EXPECT_CONTAINS(finished.err, "expected a file of its own for /save, found that of --template");
-  EXPECT_CONTAINS(finished.err, "expected a file of its own for /save, found one of the model");
+  EXPECT_CONTAINS(finished.err, "expected a separate file for /save, found that of --template");
+  EXPECT_CONTAINS(finished.err, "expected a separate file for /save, found one of the model");
   EXPECT_EQ(content_of(file), kContent);
   EXPECT_EQ(content_of(config), before);
   EXPECT_TRUE(fs::exists(path("saved")));

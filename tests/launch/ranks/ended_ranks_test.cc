@@ -1,4 +1,4 @@
-// Ranks that are killed, stopped, or have nothing to do.
+// Ranks that are killed, stopped or idle.
 
 #include "tests/environment_variable.h"
 #include "tests/launch/program.h"
@@ -49,7 +49,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 struct Stop {
   std::size_t ranks;
   int stopped;
-  const char* way;  // of all-reduces
+  const char* way;  // way of all-reduces
 
   friend std::ostream& operator<<(std::ostream& out, const Stop& stop) {
     return out << "rank " << stop.stopped << " of " << stop.ranks << ", " << stop.way;
@@ -58,7 +58,7 @@ struct Stop {
 
 class StoppedRank : public testing::TestWithParam<Stop> {
  protected:
-  // A job that has begun to write, and one of its ranks that has been stopped.
+  // Starts a job and stops one of its ranks after the job has begun to write.
   void start_and_stop(const Arguments& arguments) {
     process_.emplace(command_line(GetParam().ranks, arguments));
     ASSERT_TRUE(process_->wait_for_output(has_begun));
@@ -83,7 +83,7 @@ TEST_P(StoppedRank, IsNamedOnceAndOnlyDelaysTheText) {
   const std::string expected = run(GetParam().ranks, arguments).out;
   ASSERT_NO_FATAL_FAILURE(start_and_stop(arguments));
   EXPECT_TRUE(process_->wait_for_message(", stopped); "));
-  // Those who wait for it leave the processors to others.
+  // Ranks that wait for the stopped rank leave the processors to other programs.
   const pid_t waiting = process_->rank(GetParam().stopped == 0 ? 1 : 0);
   const double before = processor_seconds(waiting);
   std::this_thread::sleep_for(1s);
@@ -109,7 +109,7 @@ TEST_P(StoppedRank, EndsTheJobAfterTheTimeout) {
 INSTANTIATE_TEST_SUITE_P(OfSome, StoppedRank,
                          testing::Values(Stop{2, 0, "shared"}, Stop{2, 1, "messages"}, Stop{3, 2, "shared"}));
 
-// Whether a rank comes to use a tenth of a processor at most, and to sleep for 20 ms at a time.
+// Whether a rank eventually uses at most a tenth of a processor and sleeps for 20 ms at a time.
 bool comes_to_rest(const Process& process, int rank) {
   for (int second = 0; second < 20; ++second) {
     const pid_t idle = process.rank(rank);
@@ -125,7 +125,7 @@ bool comes_to_rest(const Process& process, int rank) {
   return false;
 }
 
-// For as long as its user likes: it is neither told of nor an error.
+// Idle ranks wait as long as the user likes, without reports or errors.
 TEST(IdleRanks, SleepWhileTheFirstOneReadsItsInput) {
   const TextModel model;
   const EnvironmentVariable patience("TP_PATIENCE", "2");
@@ -133,7 +133,7 @@ TEST(IdleRanks, SleepWhileTheFirstOneReadsItsInput) {
                                    "2", "--timeout", "2"}),
                   {.keep_input_open = true});
   EXPECT_TRUE(comes_to_rest(process, 1));
-  std::this_thread::sleep_for(2500ms);  // longer than it may take to be told of, and than the timeout
+  std::this_thread::sleep_for(2500ms);  // longer than the patience and the timeout
   process.write_input("Hello");
   process.close_input();
   const Finished finished = process.finish();

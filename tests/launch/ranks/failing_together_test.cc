@@ -1,4 +1,4 @@
-// What one rank or all of them cannot do: one message, all ranks end, exit status 1.
+// Failures of one rank or of all ranks: one message, all ranks end, exit status 1.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -22,7 +22,7 @@ Arguments logits_of(const fs::path& model) {
       "--output", "/dev/null"};
 }
 
-// Breaks a copy of a checkpoint, and expects the message of it at 1 to 4 ranks.
+// Breaks a copy of a checkpoint and expects its error on 1 to 4 ranks.
 void expect_refused(const std::function<void(const fs::path&)>& break_it, const std::string& message) {
   const CheckpointCopies copies;
   const fs::path folder = copies.copy("llama-gqa-bf16", "model");
@@ -31,7 +31,7 @@ void expect_refused(const std::function<void(const fs::path&)>& break_it, const 
               [&](const Finished& finished) { expect_one_error(finished, 1, message); });
 }
 
-// A shell script that gives rank `odd` another working directory than the others.
+// Returns a shell script that gives rank `odd` a different working directory.
 std::string script_for_odd_rank(const TemporaryDirectory& directory, int odd) {
   const fs::path script = directory.write(
       "in_own_folder.sh", "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = " + std::to_string(odd) +
@@ -40,7 +40,7 @@ std::string script_for_odd_rank(const TemporaryDirectory& directory, int odd) {
   return script;
 }
 
-// Starts three ranks of which the third finds another checkpoint under the same path.
+// Starts three ranks. The third finds a different checkpoint under the same path.
 Finished run_with_odd_rank(const CheckpointCopies& copies) {
   const TemporaryDirectory directory;
   const std::string script = script_for_odd_rank(directory, 2);
@@ -48,7 +48,7 @@ Finished run_with_odd_rank(const CheckpointCopies& copies) {
   return process.finish();
 }
 
-TEST(FailingTogether, ACheckpointThatIsNotThere) {
+TEST(FailingTogether, AMissingCheckpoint) {
   run_at_once({0, 1, 2, 3, 4}, logits_of("/proc/nonexistent/model"), [](const Finished& finished) {
     expect_one_error(finished, 1,
                      "cannot open /proc/nonexistent/model: no such file or folder; check the path");
@@ -70,7 +70,7 @@ TEST(FailingTogether, TruncatedData) {
                  "it is truncated, download it again");
 }
 
-TEST(FailingTogether, AShapeThatIsNotThatOfTheConfig) {
+TEST(FailingTogether, AShapeThatDiffersFromTheConfigs) {
   expect_refused(
       [](const fs::path& folder) {
         change_config(folder, {{"intermediate_size", 200}});
@@ -79,7 +79,7 @@ TEST(FailingTogether, AShapeThatIsNotThatOfTheConfig) {
       "(intermediate_size, hidden_size)");
 }
 
-TEST(FailingTogether, AFamilyThatIsNotSupported) {
+TEST(FailingTogether, AnUnsupportedFamily) {
   expect_refused(
       [](const fs::path& folder) {
         change_config(folder, {{"architectures", {"WhisperModel"}}});
@@ -108,11 +108,11 @@ TEST(FailingTogether, ACheckpointThatOneRankCannotRead) {
   expect_one_error(run_with_odd_rank(copies), 1, "tp-infer: [rank 2/3] model.safetensors: tensor ");
 }
 
-TEST(FailingTogether, ACheckpointThatIsAnotherOneOnOneRank) {
+TEST(FailingTogether, ADifferentCheckpointOnOneRank) {
   const CheckpointCopies copies;
   copies.copy("llama-gqa-bf16", "usual/model");
   const fs::path odd = copies.copy("llama-gqa-bf16", "odd/model");
-  // The same header with other numbers, as of another training.
+  // The file keeps its header, but its numbers change, as in a checkpoint of another training run.
   std::fstream file(odd / kWeights, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(4096);
   file << std::string(500000, '\x3c');
@@ -121,7 +121,7 @@ TEST(FailingTogether, ACheckpointThatIsAnotherOneOnOneRank) {
                    "the ranks disagree about the checkpoint in model: rank 0 has ");
 }
 
-// Of Llama it does not matter: sums are taken once, and all ranks have the same.
+// For Llama, instruction sets may differ: sums are computed once, and all ranks receive them.
 TEST(FailingTogether, ExpertsOnRanksWithDifferentInstructionSets) {
   const TemporaryDirectory directory;
   const fs::path script =
@@ -140,7 +140,7 @@ TEST(FailingTogether, ExpertsOnRanksWithDifferentInstructionSets) {
   expect_success(run_model("llama-gqa-bf16"));
 }
 
-// Bytes of address space that a process uses.
+// Returns the bytes of a process's address space.
 std::size_t address_space_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/statm");
   std::size_t pages = 0;
@@ -148,14 +148,14 @@ std::size_t address_space_of(pid_t process) {
   return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// A rank whose address space may not grow any more fails where a longer prompt needs more memory.
+// A rank whose address space can't grow fails when a longer prompt needs more memory.
 TEST(FailingTogether, ARankThatRunsOutOfMemoryInTheMiddleOfAStep) {
   if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   nlohmann::json config = read_json(fixture_folder("llama-gqa") / "config.json");
   config.update({{"max_position_embeddings", 4096}, {"num_hidden_layers", 1}});
   const std::string path = directory.write("config.json", config.dump());
-  // Larger blocks get address space of their own, and what was freed is not kept for them.
+  // Larger blocks are mapped separately, and freed memory is not kept for them.
   const fs::path script =
       directory.write("no_slack.sh", "#!/bin/sh\nexport MALLOC_MMAP_THRESHOLD_=65536\nexec \"$@\"\n");
   fs::permissions(script, fs::perms::owner_all);
@@ -170,8 +170,8 @@ TEST(FailingTogether, ARankThatRunsOutOfMemoryInTheMiddleOfAStep) {
   const rlimit no_more{address_space_of(victim), RLIM_INFINITY};
   ASSERT_EQ(::prlimit(victim, RLIMIT_AS, &no_more, nullptr), 0);
   Finished finished = process.finish();
-  finished.out.clear();  // the rows before
-  // It says "out of memory", or that MPI's call failed, as the case may be.
+  finished.out.clear();  // drops earlier rows
+  // The message is either "out of memory" or that MPI's call failed.
   expect_one_line(finished, 1, "tp-infer: [rank 1/3] ");
   EXPECT_CONTAINS(finished.err, "memory");
 }

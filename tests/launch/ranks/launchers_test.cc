@@ -1,4 +1,5 @@
-// What mpirun and srun say of a rank: the cores it may use, and whether it can find the others.
+// A rank's information from mpirun and srun: the cores that it may use, and whether it can find the other
+// ranks.
 
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -18,7 +19,7 @@
 namespace tp::test {
 namespace {
 
-// Runs a command that prints the rank map on stderr, after `launcher`.
+// Runs a command after `launcher` and returns the rank map from stderr.
 std::string rank_map(std::vector<std::string> launcher, const Arguments& options = {}) {
   launcher.insert(launcher.end(),
                   {TP_INFER_PROGRAM, "generate", "--prompt", "Hello", "--max-tokens", "1", "--verbose"});
@@ -28,7 +29,7 @@ std::string rank_map(std::vector<std::string> launcher, const Arguments& options
   return finished.err;
 }
 
-// The threads of rank 0: the fourth word of its row, "   0  host   2   2 ...".
+// Returns the threads of rank 0: the fourth word of its row, "   0  host   2   2 ...".
 std::size_t threads_in(const std::string& map) {
   std::istringstream row(map.substr(map.find("\n   0  ")));
   std::string rank, host, cores;
@@ -37,27 +38,27 @@ std::size_t threads_in(const std::string& map) {
   return threads;
 }
 
-TEST(Binding, ThatNobodyAskedForIsWidenedToTheShareOfTheHost) {
+TEST(Binding, ByDefaultIsWidenedToTheRanksShareOfTheHost) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor cannot be shared";
   EXPECT_CONTAINS(rank_map({TP_MPIRUN_PROGRAM, "-np", "1"}),
                   "mpirun bound each rank to 1 of the host's cores by default");
 }
 
-TEST(Binding, ThatWasAskedForStays) {
+TEST(Binding, ByOptionStays) {
   const std::string map = rank_map({TP_MPIRUN_PROGRAM, "-np", "1", "--bind-to", "core"});
   EXPECT_EQ(map.find("by default"), std::string::npos) << map;
 }
 
-TEST(Threads, AreWhatOpenMpIsTold) {
+TEST(Threads, FollowOpenMpsVariable) {
   EXPECT_EQ(threads_in(rank_map({"env", "OMP_NUM_THREADS=3"})), 3U);
   EXPECT_EQ(threads_in(rank_map({"env", "OMP_NUM_THREADS=3"}, {"--threads", "1"})), 1U);
 }
 
-TEST(Threads, AreNoMoreThanSlurmGivesTheTask) {
+TEST(Threads, StayWithinSlurmsTask) {
   EXPECT_EQ(threads_in(rank_map({"env", "-u", "OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK=1"})), 1U);
 }
 
-TEST(Threads, ThatShareProcessorsAreMentioned) {
+TEST(Threads, OversubscriptionIsReported) {
   const auto hint_of = [&](std::size_t threads) {
     return rank_map({}, {"--threads", std::to_string(threads)}).find("oversubscribed") != std::string::npos;
   };
@@ -65,7 +66,7 @@ TEST(Threads, ThatShareProcessorsAreMentioned) {
   EXPECT_TRUE(hint_of(std::thread::hardware_concurrency() + 1));
 }
 
-// As srun without --mpi=pmix starts a task.
+// Returns the command of a task that srun starts without --mpi=pmix.
 std::vector<std::string> srun_task(const std::string& rank, const std::string& size) {
   return {"env", "SLURM_STEP_ID=0", "SLURM_STEPID=0", "SLURM_PROCID=" + rank, "SLURM_STEP_NUM_TASKS=" + size};
 }
@@ -84,13 +85,13 @@ TEST(Srun, WithoutPmixIsOneLineThatSaysWhatToDo) {
   EXPECT_EQ(other.err, "");
 }
 
-TEST(Srun, OfOneTaskNeedsNoPmix) {
+TEST(Srun, NeedsNoPmixForOneTask) {
   std::vector<std::string> launcher = srun_task("0", "1");
   launcher.insert(launcher.end(), {"SLURM_JOBID=1", "SLURM_NODELIST=localhost"});
   rank_map(launcher);
 }
 
-TEST(Srun, OfAScriptWithMpirunIsNotRefused) {
+TEST(Srun, AllowsAScriptThatCallsMpirun) {
   std::vector<std::string> command = srun_task("0", "2");
   const Arguments arguments = {"generate", "--prompt", "Hello", "--max-tokens", "1"};
   for (const std::string& word : command_line(2, arguments)) command.push_back(word);
@@ -135,7 +136,7 @@ TEST(WrongLauncher, IsFoundAmongTheAncestorsOfRanksWithoutVariables) {
                   "mpirun gives each rank, found none; ");
 }
 
-TEST(WrongLauncher, IsNoneOfOneProcess) {
+TEST(WrongLauncher, IsNotReportedForOneProcess) {
   const std::vector<std::vector<std::string>> launchers = {
       {TP_MPIRUN_PROGRAM, "-np", "1", "env", "-i"},
       {"env", "SLURM_JOB_ID=7", "SLURM_NTASKS=8", "SLURM_PROCID=0"},  // a script of sbatch
@@ -157,7 +158,7 @@ Finished run_sample(const std::string& sample, const Arguments& arguments) {
   };
   for (const char* launcher : {"mpirun", "srun"})
     add_program(launcher, "printf '%s|' \"$@\" \"SLURM_PMIX_FENCE=$SLURM_PMIX_FENCE\"\n");
-  // A gateway that shows its commands and the environment that its jobs inherit.
+  // A gateway that prints its commands and the environment that its jobs inherit.
   add_program("tp-infer", "printf '%s|' \"$@\" \"SLURM_PMIX_FENCE=$SLURM_PMIX_FENCE\"; cat */gateway.json\n");
   add_program("sinfo", "printf '2 16\\n2 4\\n'\n");  // sockets, and cores of a socket
   std::vector<std::string> command = {"bash", std::string(TP_SOURCE_FOLDER) + "/launch/samples/" + sample};
@@ -185,7 +186,7 @@ TEST(Samples, PassOptionsOnAndSayHowTheyAreUsed) {
   }
 }
 
-TEST(Samples, ThatCallSrunGiveEachRankItsCoresAndWaitForAllRanks) {
+TEST(Samples, WithSrunGiveEachRankItsCoresAndWaitForAllRanks) {
   for (const auto& [sample, nodes] : std::vector<std::pair<std::string, std::string>>{
            {"slurm.sbatch", ""}, {"serve.sbatch", ""}, {"gateway-slurm.sh", "--nodes=2"}}) {
     SCOPED_TRACE(sample);
@@ -209,7 +210,7 @@ TEST(Samples, ThatCallSrunGiveEachRankItsCoresAndWaitForAllRanks) {
   EXPECT_EQ(count, 3U);
 }
 
-TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
+TEST(Starting, ReportsAMissingRankAndEndsAfterTheTimeout) {
   const std::vector<std::string> command =
       by_rank({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"},
               {{TP_INFER_PROGRAM, "generate", "--prompt", "x", "--timeout", "2"}, {"sleep", "30"}});
@@ -221,9 +222,9 @@ TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
                   "tp-infer: waited 2 s for the other ranks to start, more than --timeout allows; ");
 }
 
-// mkdir fails in /proc, as it does on a full or read-only disk. All processes would share Open MPI's folder,
-// so its name is taken here by a file.
-TEST(Starting, OfOneProcessNeedsNoTemporaryFolder) {
+// mkdir fails in /proc like on a full or read-only disk. All processes would share Open MPI's folder, so a
+// file takes its name here.
+TEST(Starting, NeedsNoTemporaryFolderForOneProcess) {
   const Arguments arguments = {"generate", "--prompt", "x", "--max-tokens", "1"};
   expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=/proc"}}));
   char host[256] = "";

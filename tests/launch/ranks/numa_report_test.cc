@@ -1,4 +1,4 @@
-// What is said of NUMA nodes, on machines that have several and on this one.
+// Reports on NUMA nodes, for machines with several nodes and for this machine.
 #include "launch/ranks/numa_report.h"
 
 #include "tests/launch/program.h"
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// A rank of a host with two nodes, with cores on one of them and with so many pages of weights on each.
+// Returns a rank on a host with two nodes, with cores on one node and this many pages of weights on each.
 RankReport rank_on(std::size_t node, std::uint32_t weights_on_0, std::uint32_t weights_on_1) {
   RankReport report;
   std::strcpy(report.host, "box");
@@ -27,7 +27,7 @@ RankReport rank_on(std::size_t node, std::uint32_t weights_on_0, std::uint32_t w
   return report;
 }
 
-TEST(NumaReport, HasARowForEachRankAndColumnsForWhatHasPages) {
+TEST(NumaReport, HasARowForEachRankAndColumnsForMemoryWithPages) {
   const std::vector<RankReport> reports = {rank_on(0, 975, 25), rank_on(1, 0, 1000)};
   EXPECT_EQ(numa_text(reports),
             "rank  NUMA nodes of cores           of weights  remote\n"
@@ -62,7 +62,7 @@ TEST(NumaReport, WarnsOfEachRankWithMoreThanFivePercentRemote) {
   EXPECT_TRUE(numa_warnings(reports, {kNumaWindow}).empty());
 }
 
-TEST(NumaReport, OfMachinesWithOneNodeIsOneLineAndNoWarning) {
+TEST(NumaReport, IsOneLineWithoutWarningsIfMachinesHaveOneNode) {
   std::vector<RankReport> reports = {rank_on(0, 10, 0), rank_on(1, 10, 0)};
   for (RankReport& report : reports) report.numa.nodes = 1;
   EXPECT_EQ(numa_text(reports), "this machine has one NUMA node\n");
@@ -72,7 +72,7 @@ TEST(NumaReport, OfMachinesWithOneNodeIsOneLineAndNoWarning) {
   EXPECT_EQ(numa_text(reports), "every host has one NUMA node\n");
 }
 
-TEST(NumaReport, SaysWhatIsUnknown) {
+TEST(NumaReport, ReportsUnknownValues) {
   std::vector<RankReport> reports = {rank_on(0, 0, 0)};
   reports[0].numa.pages_known = 0;
   EXPECT_EQ(
@@ -104,14 +104,14 @@ bool has_one_node() {
          !std::filesystem::exists("/sys/devices/system/node/node1");
 }
 
-// How often a text has a word.
+// Returns how often a word occurs in a text.
 std::size_t count(const std::string& text, const std::string& word) {
   std::size_t count = 0;
   for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++count;
   return count;
 }
 
-TEST(OneNumaNode, IsSaidOnceAndNothingElse) {
+TEST(OneNumaNode, IsReportedInOneLine) {
   if (!has_one_node()) GTEST_SKIP() << "this machine has several NUMA nodes, or does not tell";
   const TextModel model;
   for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
@@ -127,7 +127,7 @@ TEST(OneNumaNode, IsSaidOnceAndNothingElse) {
   }
 }
 
-TEST(OneNumaNode, IsAllThatBenchHasToSayOfNodes) {
+TEST(OneNumaNode, IsBenchsOnlyLineAboutNodes) {
   if (!has_one_node()) GTEST_SKIP() << "this machine has several NUMA nodes, or does not tell";
   const std::string config = (fixture_folder("llama-gqa") / "config.json").string();
   const Arguments arguments = {"bench", "--synthetic", config, "--prompt", "8", "--generate", "2"};

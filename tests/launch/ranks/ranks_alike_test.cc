@@ -1,4 +1,4 @@
-// Ranks that were not started alike, as mpirun allows: one message, all ranks end, exit status 1.
+// Ranks that mpirun started with different commands: one message, all ranks end, exit status 1.
 
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
@@ -14,14 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One rank with each of the commands.
+// Runs each of the commands on one rank.
 Finished run_by_rank(const std::vector<std::vector<std::string>>& commands) {
   std::vector<std::string> command = command_line(commands.size(), {});
   command.pop_back();  // the program
   return Process(by_rank(std::move(command), commands)).finish();
 }
 
-// tp-infer with each of the arguments.
+// Runs tp-infer with each of the arguments on one rank.
 Finished run_side_by_side(const std::vector<Arguments>& ranks) {
   std::vector<std::vector<std::string>> commands;
   for (const Arguments& arguments : ranks) commands.push_back(command_line(kNoMpirun, arguments));
@@ -62,7 +62,7 @@ TEST(RanksStartedDifferently, HaveAnotherOption) {
       "found --max-tokens 5 and, on rank 0, 4;");
 }
 
-// A copy of the program whose commit differs in its digits.
+// Copies the program with different digits in its commit.
 TEST(RanksStartedDifferently, RunAnotherBuildOfTheSameVersion) {
   const std::string version = run(kNoMpirun, {"--version"}).out;
   const std::string commit =
@@ -112,7 +112,7 @@ TEST(RanksStartedDifferently, MayReadTheModelElsewhereAndHaveOtherThreads) {
                    "the ranks disagree about the checkpoint in " + here.string() + ": rank 0 has ");
 }
 
-// The demo model's logits, from ranks with these instruction sets.
+// Returns the demo model's logits from ranks with these instruction sets.
 std::string same_bits_of(const std::vector<std::string>& ranks, std::string* err = nullptr) {
   const TextModel model;
   const fs::path tokens = fs::path(model.path()) / "ids.json";
@@ -131,7 +131,7 @@ std::string same_bits_of(const std::vector<std::string>& ranks, std::string* err
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(SameBits, AreThoseOfOneRankOnAnyNumber) {
+TEST(SameBits, EqualOneRanksOnAnyNumberOfRanks) {
   const std::string one = same_bits_of({""});
   EXPECT_GT(one.size(), 5 * sizeof(float));
   EXPECT_EQ(same_bits_of({"", ""}), one);

@@ -1,4 +1,4 @@
-// Hosts with little shared memory, as containers are.
+// Hosts with little shared memory, like containers.
 
 #include "tests/environment_variable.h"
 #include "tests/launch/program.h"
@@ -14,7 +14,7 @@
 namespace tp::test {
 namespace {
 
-// A shell in which /dev/shm has that size, which runs its arguments.
+// Returns a shell command that runs its arguments with a /dev/shm of this size.
 std::vector<std::string> with_shared_memory(const std::string& size,
                                             const std::vector<std::string>& command) {
   std::vector<std::string> all = {
@@ -45,9 +45,9 @@ TEST(LittleSharedMemory, CostsSpeedOnly) {
   }
 }
 
-// Sums in different orders differ in their last bits, and so do logits then. Which rank comes first is
-// chance: one of six runs had other bits when that decided the order.
-TEST(Logits, HaveTheSameBitsInEveryRunWhicheverWayAllReducesGo) {
+// Sums in a different order differ in their last bits, and so do logits. If the order depended on the first
+// rank to arrive, one run in six would have different bits.
+TEST(Logits, HaveTheSameBitsWithEveryWayOfAllReduces) {
   const TemporaryDirectory directory;
   const std::filesystem::path model = fixture_folder("llama-gqa-bf16");
   std::set<std::string> contents;
@@ -62,7 +62,7 @@ TEST(Logits, HaveTheSameBitsInEveryRunWhicheverWayAllReducesGo) {
   EXPECT_EQ(contents.size(), 1U);
 }
 
-TEST(Logits, NeedAWayOfAllReducesThatThereIs) {
+TEST(Logits, RejectUnknownWaysOfAllReduces) {
   const EnvironmentVariable variable("TP_ALL_REDUCE", "fast");
   const std::filesystem::path model = fixture_folder("llama-gqa-bf16");
   expect_one_line(

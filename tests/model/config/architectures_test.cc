@@ -32,8 +32,8 @@ AttentionSpec attention_of(const ModelSpec& spec, std::size_t layer) {
   return std::get<AttentionSpec>(spec.blocks.at(layer).attention);
 }
 
-// The founding texts count 5,244,928 parameters in two blocks of hidden 512, 8 heads and FFN 1024. That is
-// what the blocks themselves hold, without embedding, final norm and LM head:
+// The founding texts count 5,244,928 parameters in two blocks of hidden 512, 8 heads and FFN 1024. The
+// count covers only the blocks, without embedding, final norm and LM head:
 //   2 x (q, k, v, o: 4 x 512 x 512; gate, up, down: 3 x 512 x 1024; two norms: 2 x 512).
 TEST(Architectures, CountTheParametersOfTheFoundingTextsExample) {
   const ModelSpec spec = make_spec(two_blocks());
@@ -65,7 +65,7 @@ TEST(Architectures, CountOverRanksIsTheModelPlusWhatIsReplicated) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       total += Model::shape_of(spec, SyntheticWeights(), {rank, ranks}, {}).parameters();
     }
-    const std::size_t norms = (2 * 2 + 1) * 512;  // every rank holds them
+    const std::size_t norms = (2 * 2 + 1) * 512;  // every rank has the norms
     EXPECT_EQ(total, count_parameters(spec) + (ranks - 1) * norms);
   }
 }
@@ -76,7 +76,7 @@ TEST(Architectures, ScaleScoresByTheHeadsWidth) {
   EXPECT_FALSE(attention_of(spec, 0).pattern.window.has_value());
 }
 
-TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
+TEST(Architectures, RejectUnsupportedFamilies) {
   CheckpointConfig config = two_blocks();
   config.architecture = "Rwkv7ForCausalLM";
   try {
@@ -120,7 +120,7 @@ std::vector<bool> windows_of(const ModelSpec& spec) {
   return windows;
 }
 
-TEST(Architectures, GiveTheWindowToTheLayersThatTheFamilySays) {
+TEST(Architectures, GiveTheWindowToTheFamilysLayers) {
   const auto windows = [](const std::string& architecture, nlohmann::json fields) {
     fields.update(sizes());
     return windows_of(make_spec(parse(fields, architecture)));
@@ -130,7 +130,7 @@ TEST(Architectures, GiveTheWindowToTheLayersThatTheFamilySays) {
   EXPECT_EQ(windows("LlamaForCausalLM", {{"sliding_window", 8}}), none);
   EXPECT_EQ(windows("MistralForCausalLM", {{"sliding_window", 8}}), all);
   EXPECT_EQ(windows("MistralForCausalLM", {{"sliding_window", nullptr}}), none);
-  EXPECT_EQ(windows("MistralForCausalLM", {}), all);  // 4096, as version 0.1 has it
+  EXPECT_EQ(windows("MistralForCausalLM", {}), all);  // 4096, as in version 0.1
   EXPECT_EQ(windows("Phi3ForCausalLM", {}), none);
   EXPECT_EQ(windows("Qwen2ForCausalLM", {{"sliding_window", 8}, {"max_window_layers", 2}}), none);
   EXPECT_EQ(windows("Qwen2ForCausalLM",
@@ -143,7 +143,7 @@ TEST(Architectures, GiveTheWindowToTheLayersThatTheFamilySays) {
       (std::vector<bool>{false, false, false, true}));
 }
 
-TEST(Architectures, TieEmbeddingsWhereTheFamilyDoesUnlessTheConfigSaysElse) {
+TEST(Architectures, TieEmbeddingsByTheFamilysDefaultOrTheConfig) {
   for (const auto& [architecture, tied] : {std::pair{"LlamaForCausalLM", false},
                                            {"MistralForCausalLM", false},
                                            {"Qwen2ForCausalLM", false},
@@ -161,7 +161,7 @@ TEST(Architectures, TieEmbeddingsWhereTheFamilyDoesUnlessTheConfigSaysElse) {
   }
 }
 
-TEST(Architectures, WireGptNeoXBlocksAsTheConfigSays) {
+TEST(Architectures, WireGptNeoXBlocksByTheConfig) {
   nlohmann::json config = sizes();
   EXPECT_EQ(make_spec(parse(config, "GPTNeoXForCausalLM")).blocks.front().wiring,
             BlockSpec::Wiring::parallel);
@@ -170,7 +170,7 @@ TEST(Architectures, WireGptNeoXBlocksAsTheConfigSays) {
             BlockSpec::Wiring::sequential);
 }
 
-TEST(Architectures, ScaleGpt2sScoresAsTheConfigSays) {
+TEST(Architectures, ScaleGpt2sScoresByTheConfig) {
   nlohmann::json config = {{"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}};
   EXPECT_FLOAT_EQ(attention_of(make_spec(parse(config, "GPT2LMHeadModel")), 1).scale, 0.25F);
   config["scale_attn_by_inverse_layer_idx"] = true;
@@ -179,7 +179,7 @@ TEST(Architectures, ScaleGpt2sScoresAsTheConfigSays) {
   EXPECT_FLOAT_EQ(attention_of(make_spec(parse(config, "GPT2LMHeadModel")), 1).scale, 0.5F);
 }
 
-// Released configs say "gelu" and were trained with its approximation.
+// Released configs name "gelu", but the models were trained with its approximation.
 TEST(Architectures, TakeGemmasGeluForTheApproximation) {
   nlohmann::json config = sizes();
   config["hidden_act"] = "gelu";

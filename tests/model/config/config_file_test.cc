@@ -1,4 +1,4 @@
-// config.json as a file: its text, its folder, and other files in its place.
+// config.json as a file: its text, its folder, and other files instead of it.
 #include "model/config/config.h"
 #include "model/files/file_notices.h"
 #include "tests/model/config/small_config.h"
@@ -16,7 +16,7 @@ namespace {
 using test::error_of;
 using test::small_config;
 
-TEST(Config, RefusesTextThatIsNoJsonObject) {
+TEST(Config, RejectsTextThatIsNotAJsonObject) {
   for (const char* text : {"", "{", "[1, 2]", "null", "{\"hidden_size\": }", "\xff\xfe"}) {
     const std::string error = error_of<CheckpointError>([&] { parse_config(text, "config.json"); });
     EXPECT_EQ(error.find("config.json: cannot "), 0U) << error;
@@ -27,8 +27,8 @@ TEST(Config, RefusesTextThatIsNoJsonObject) {
                   "nested");
 }
 
-// Python, which writes these files, reads them so.
-TEST(Config, TakesTheLastValueOfAFieldThatIsThereTwiceAndSaysSo) {
+// Python, which writes these files, reads duplicates like this.
+TEST(Config, UsesTheLastValueOfADuplicateFieldWithANotice) {
   take_file_notices();
   const std::string text = small_config().dump();
   const CheckpointConfig config = parse_config(R"({"hidden_size": 999, )" + text.substr(1), "config.json");
@@ -38,7 +38,7 @@ TEST(Config, TakesTheLastValueOfAFieldThatIsThereTwiceAndSaysSo) {
                 "config.json: an object has the key hidden_size twice; its last value counts"});
 }
 
-TEST(Config, IgnoresNumbersThatOnlyPythonHasWhereNothingReadsThem) {
+TEST(Config, IgnoresPythonsNumbersInUnusedFields) {
   const std::string text = small_config().dump();
   const auto with = [&](const std::string& field) {
     return parse_config("{" + field + ", " + text.substr(1), "config.json");
@@ -49,7 +49,7 @@ TEST(Config, IgnoresNumbersThatOnlyPythonHasWhereNothingReadsThem) {
                   "cannot use attention_multiplier: found the string 'Infinity', expected a number");
 }
 
-TEST(Config, SaysWhatAFolderIsThatHoldsNoModel) {
+TEST(Config, DescribesAFolderWithoutAModel) {
   const test::TemporaryDirectory adapter;
   adapter.write("adapter_config.json", R"({"peft_type": "LORA", "base_model_name_or_path": "org/base"})");
   EXPECT_CONTAINS(error_of<CheckpointError>([&] { load_config(adapter.path()); }),

@@ -25,7 +25,7 @@ using test::small_config;
 
 const char* const kAdvice = "; the file may be damaged: get it again from where the model comes from";
 
-TEST(Config, HoldsWhatTheFileSays) {
+TEST(Config, ReadsTheFile) {
   json object = small_config();
   object.update({{"head_dim", 24},
                  {"rms_norm_eps", 1e-5},
@@ -72,7 +72,7 @@ TEST(Config, HasTheDefaultsOfTransformers) {
   EXPECT_TRUE(config.eos_token_ids.empty());
 }
 
-TEST(Config, TakesOneEosTokenOrSeveral) {
+TEST(Config, AcceptsOneOrSeveralEosTokens) {
   json object = small_config();
   object["eos_token_id"] = 2;
   EXPECT_EQ(parse(object).eos_token_ids, std::vector<TokenId>{2});
@@ -94,7 +94,7 @@ TEST(Config, NamesAFieldThatIsMissing) {
   }
 }
 
-TEST(Config, RefusesSizesThatAreNoSizes) {
+TEST(Config, RejectsInvalidSizes) {
   EXPECT_EQ(damage_with("num_attention_heads", 0),
             std::string("config.json: cannot use num_attention_heads: found 0, expected a whole number from "
                         "1 to 2147483647") +
@@ -170,7 +170,7 @@ TEST(Config, RefusesNumbersThatCannotWork) {
       "and 10000");
 }
 
-TEST(Config, RefusesAFamilyListThatIsNone) {
+TEST(Config, RejectsArchitecturesThatAreNotAList) {
   for (const json& none : {json(nullptr), json::array()})
     EXPECT_CONTAINS(refusal_with("architectures", none), "architectures must be a list with");
   for (const json& wrong : {json("LlamaForCausalLM"), json::array({3})})
@@ -214,7 +214,7 @@ TEST(Config, ReadsFalconsKvHeadsByItsGeneration) {
   EXPECT_TRUE(parse(object).attention_bias && parse(object).mlp_bias);
 }
 
-TEST(Config, TakesNullForNoneWhereTheFamilyHasADefault) {
+TEST(Config, TakesNullAsNoneIfTheFamilyHasADefault) {
   json object = small_config();
   object["architectures"] = {"Gemma2ForCausalLM"};
   EXPECT_EQ(parse(object).sliding_window, 4096U);
@@ -228,7 +228,7 @@ TEST(Config, TakesNullForNoneWhereTheFamilyHasADefault) {
   EXPECT_EQ(parse(object).final_logit_softcapping, 0.0);
 }
 
-// As the Hub has Gemma 3 4B: what differs from the defaults, and fields of checkpoints of any kind outside.
+// Gemma 3 4B on the Hub: fields that differ from the defaults, and outside of them fields of any checkpoint.
 TEST(Config, TakesALanguageModelFromTextConfig) {
   const json object = {{"architectures", {"Gemma3ForConditionalGeneration"}},
                        {"model_type", "gemma3"},
@@ -265,7 +265,7 @@ std::string windows_of(const CheckpointConfig& config) {
   return windows;
 }
 
-TEST(Config, TakesWindowsFromAPatternUnlessLayerTypesNameThem) {
+TEST(Config, TakesWindowsFromAPatternIfLayerTypesAreMissing) {
   json object = small_config();
   object.update({{"architectures", {"Gemma3ForCausalLM"}}, {"num_hidden_layers", 7}});
   EXPECT_EQ(windows_of(parse(object)), "LLLLLGL");
@@ -302,7 +302,7 @@ TEST(Config, NamesTheLayersWithoutRope) {
       "2");
 }
 
-TEST(Config, RefusesAModelThatAttendsToWhatFollows) {
+TEST(Config, RejectsDecodersWithBidirectionalAttention) {
   json object = small_config();
   object.update({{"architectures", {"Gemma3ForCausalLM"}}, {"use_bidirectional_attention", true}});
   EXPECT_CONTAINS(refusal_of(object),
@@ -347,7 +347,7 @@ TEST(Config, RefusesAPartOfAHeadThatHasNoPairs) {
   EXPECT_CONTAINS(refusal_with("partial_rotary_factor", -1.0), "of a head's 8 elements, found -1");
 }
 
-// Infinity is no number of JSON, and YaRN's factor needs every digit.
+// Infinity is not a JSON number, and YaRN's factor needs every digit.
 TEST(Config, SurvivesTheWayToOtherRanks) {
   std::string text = small_config().dump();
   text.insert(
@@ -361,7 +361,7 @@ TEST(Config, SurvivesTheWayToOtherRanks) {
   EXPECT_EQ(to_archive(received), to_archive(sent));
 }
 
-TEST(Config, OfEachFamilySurvivesTheWayToOtherRanks) {
+TEST(Config, SurvivesArchivingForEachFamily) {
   const std::vector<std::string> supported = supported_architectures();
   for (const auto& [name, architecture] : reference::fixture_architectures("logits")) {
     if (std::ranges::find(supported, architecture) == supported.end()) continue;

@@ -1,4 +1,4 @@
-// DiffusionGemma's configs: what the fixture does not cover, and what is refused.
+// DiffusionGemma's configs: cases that the fixture does not cover, and rejected values.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -58,7 +58,7 @@ TEST(DiffusionGemma, HasTheDefaultsOfItsClass) {
   EXPECT_FALSE(std::get<AttentionSpec>(spec.blocks.back().attention).pattern.window);
 }
 
-TEST(DiffusionGemma, RefusesWhatItsPartsCannotExpress) {
+TEST(DiffusionGemma, RejectsUnsupportedValues) {
   const auto expect = [](const std::string& part, const json& fields, const json& text_fields = {}) {
     const std::string error = test::error_of<ConfigError>([&] { diffusion_gemma_with(fields, text_fields); });
     EXPECT_NE(error.find(part), std::string::npos) << error;

@@ -1,4 +1,4 @@
-// Configs of trained drafters in all layouts, and the kinds and variants that are refused.
+// Configs of trained drafters in all layouts, and rejected kinds and variants.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -137,8 +137,8 @@ TEST(DrafterConfig, SpacesTheLayersOfBlocksAsTheOriginalCode) {
   };
   EXPECT_EQ(places_of(1, 32), (Places{17}));
   EXPECT_EQ(places_of(5, 36), (Places{2, 10, 18, 26, 34}));
-  EXPECT_EQ(places_of(3, 9), (Places{2, 5, 7}));  // 3.5 becomes 4, to even
-  EXPECT_EQ(places_of(3, 7), (Places{2, 3, 5}));  // 2.5 becomes 2
+  EXPECT_EQ(places_of(3, 9), (Places{2, 5, 7}));  // 3.5 is rounded to even: 4
+  EXPECT_EQ(places_of(3, 7), (Places{2, 3, 5}));  // 2.5 is rounded to even: 2
   EXPECT_CONTAINS(test::error_of<ConfigError>([&] { captured_places(drafter_of(config), 8); }),
                   "expected a target with 7 layers (num_target_layers), found 8");
 }
@@ -168,7 +168,7 @@ TEST(DrafterConfig, RefusesBlocksThatHaveNotBeenCompared) {
   EXPECT_CONTAINS(error_for(sliding), "found a layer of the type \"sliding_attention\";");
 }
 
-TEST(DrafterConfig, NamesKindsThatAreNotSupported) {
+TEST(DrafterConfig, NamesUnsupportedKinds) {
   const json plain = config_of("eagle3-llama");
   const json speculators = config_of("eagle3-speculators");
   const auto refusal_of = [&](const json& config) { return error_for(config); };

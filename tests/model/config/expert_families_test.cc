@@ -190,7 +190,7 @@ json phimoe() {
           {"vocab_size", 32064}};
 }
 
-// meta-llama/Llama-4-Scout-17B-16E; what is not here are defaults.
+// meta-llama/Llama-4-Scout-17B-16E; omitted fields have their defaults.
 json llama4() {
   return {{"architectures", {"Llama4ForConditionalGeneration"}},
           {"text_config",
@@ -207,14 +207,14 @@ json llama4() {
               {"original_max_position_embeddings", 8192}}}}}};
 }
 
-// Tens of millions.
+// Rounds to tens of millions.
 std::size_t rounded(std::size_t parameters) { return (parameters + 5000000) / 10000000; }
 
-// What their authors say: 671 B and 37 B; 46.7 B and 12.9 B; 30.5 B and 3.3 B.
-TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
+// The authors give 671 B and 37 B; 46.7 B and 12.9 B; 30.5 B and 3.3 B.
+TEST(ExpertFamilies, MatchTheAuthorsParameterCounts) {
   const ModelSpec v3 = spec_of(deepseek_v3());
   EXPECT_EQ(rounded(count_parameters(v3)), 67103U);
-  // With the embedding, of which a token takes one row: 0.9 B.
+  // The count includes the whole embedding: 0.9 B, although a token reads only one row.
   EXPECT_EQ(rounded(count_active_parameters(v3)), 3755U);
   EXPECT_EQ(rounded(count_parameters(spec_of(mixtral()))), 4670U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(mixtral()))), 1288U);
@@ -222,10 +222,10 @@ TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
   EXPECT_EQ(rounded(count_active_parameters(spec_of(qwen3_moe()))), 335U);
 }
 
-// 20.91 B, of which 3.61 B without the embedding of 0.58 B (OpenAI, gpt-oss-120b & gpt-oss-20b Model Card,
-// 2025, table 1); 106 B and 12 B without the layer for several tokens (GLM-4.5's model card); 142 B and 14 B
-// (dots.llm1 Technical Report, 2025).
-TEST(ExpertFamilies, OfTheYear2025HaveTheParametersThatTheirAuthorsCountToo) {
+// 20.91 B, including 3.61 B active without the embedding of 0.58 B (OpenAI, gpt-oss-120b & gpt-oss-20b Model
+// Card, 2025, table 1); 106 B and 12 B without the layer for several tokens (GLM-4.5's model card); 142 B and
+// 14 B (dots.llm1 Technical Report, 2025).
+TEST(ExpertFamilies, MatchTheAuthorsParameterCountsFor2025) {
   EXPECT_EQ(rounded(count_parameters(spec_of(gpt_oss()))), 2091U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(gpt_oss())) - std::size_t{201088} * 2880), 361U);
   const auto billions = [](std::size_t parameters) { return (parameters + 500000000) / 1000000000; };
@@ -238,7 +238,7 @@ TEST(ExpertFamilies, OfTheYear2025HaveTheParametersThatTheirAuthorsCountToo) {
 // 6.9 B and 1.3 B (OLMoE, 2024); 3.3 B and 0.8 B (its model card: 3B-A800M); 21 B and 3 B (ERNIE 4.5
 // Technical Report); 41.9 B and 6.6 B (its model card); 109 B, of which the vision tower is about 1 B, and 17
 // B (Meta).
-TEST(ExpertFamilies, OfOtherMakersHaveTheParametersThatTheirAuthorsCountToo) {
+TEST(ExpertFamilies, MatchTheAuthorsParameterCountsForOtherMakers) {
   EXPECT_EQ(rounded(count_parameters(spec_of(olmoe()))), 692U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(olmoe()))), 128U);
   EXPECT_EQ(rounded(count_parameters(spec_of(granite_moe()))), 330U);
@@ -252,7 +252,7 @@ TEST(ExpertFamilies, OfOtherMakersHaveTheParametersThatTheirAuthorsCountToo) {
   EXPECT_EQ(billions(count_active_parameters(spec_of(llama4()))), 17U);
 }
 
-// Of every four layers of Llama 4 one sees everything, without RoPE.
+// In Llama 4, every fourth layer sees all positions and has no RoPE.
 TEST(ExpertFamilies, GiveLlama4sLayersTheirParts) {
   json config = llama4();
   config["text_config"]["interleave_moe_layer_step"] = 2;

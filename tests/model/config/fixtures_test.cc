@@ -1,4 +1,4 @@
-// The seeded fixtures: the formula of their weights, how rows are compared, and that every family has one.
+// The seeded fixtures: the formula of their weights, the comparison of rows, and a fixture for every family.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/reference/drafter_fixture.h"
@@ -37,7 +37,7 @@ std::vector<T> first_elements(json entry, const std::string& salt = "") {
   return elements;
 }
 
-// The values by which every implementation of the formula is tested, from the description of the fixtures.
+// Every implementation of the formula is tested with these values from the fixtures' description.
 TEST(SeededWeights, HashNamesAndNumbersAsDescribed) {
   EXPECT_EQ(reference::splitmix64(0), 0xe220a8397b1dcdafU);
   EXPECT_EQ(reference::fnv1a64("lm_head.weight"), 0xab67eb515e1b6f0dU);
@@ -121,7 +121,7 @@ bool is_supported(const std::filesystem::path& folder) {
   }
 }
 
-TEST(SeededFixtures, RunUnlessTheyAreKnownToWait) {
+TEST(SeededFixtures, RunExceptForUnsupportedModels) {
   std::size_t waiting = 0;
   for (const char* kind : kKinds) {
     for (const auto& [name, architecture] : fixture_architectures(kind)) {
@@ -133,7 +133,7 @@ TEST(SeededFixtures, RunUnlessTheyAreKnownToWait) {
   EXPECT_EQ(waiting, waiting_fixtures().size()) << "a listed fixture is not there";
 }
 
-// The body of an encoder, which is the same for all heads: "Bert" of BertForMaskedLM.
+// Returns the body of an encoder, which is the same for all heads: "Bert" for BertForMaskedLM.
 std::string body_of(const std::string& architecture) {
   return architecture.substr(
       0, std::min({architecture.find("For"), architecture.find("LMHead"), architecture.rfind("Model")}));
@@ -143,7 +143,7 @@ bool is_encoder(ModelKind kind) {
   return kind != ModelKind::decoder && kind != ModelKind::seq2seq && kind != ModelKind::diffusion;
 }
 
-// Encoders need one for each body and one for each kind of head, everything else one for each architecture.
+// Encoders need a fixture for each body and each kind of head. Other models need one for each architecture.
 TEST(SeededFixtures, AreThereForEveryFamily) {
   std::set<std::string> architectures;
   std::set<std::string> bodies;

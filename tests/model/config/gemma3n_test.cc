@@ -43,7 +43,7 @@ TEST(Gemma3n, HasAWidthAndACutoffForEachLayer) {
 }
 
 // Like the original code.
-TEST(Gemma3n, CutsOffGatesOfTheFirstTenOfMoreLayersIfTheConfigDoesNotSay) {
+TEST(Gemma3n, CutsOffTheFirstTenLayersGatesByDefault) {
   EXPECT_FALSE(gemma3n_mlp(gemma3n_with({{"activation_sparsity_pattern", nullptr}}), 0).gate_cutoff);
   const ModelSpec spec = gemma3n_with({{"activation_sparsity_pattern", nullptr},
                                        {"num_hidden_layers", 12},
@@ -55,7 +55,7 @@ TEST(Gemma3n, CutsOffGatesOfTheFirstTenOfMoreLayersIfTheConfigDoesNotSay) {
   EXPECT_FALSE(std::get<AttentionSpec>(spec.blocks[4].attention).pattern.window);
 }
 
-TEST(Gemma3n, RefusesWhatItsPartsCannotExpress) {
+TEST(Gemma3n, RejectsUnsupportedValues) {
   const auto error_of = [](const json& fields) -> std::string {
     try {
       gemma3n_with(fields);

@@ -75,7 +75,7 @@ TEST(Gemma4, SharesKeysAndValuesOfTheLastEarlierLayerOfTheSameType) {
   EXPECT_THROW(gemma4_with({{"num_kv_shared_layers", 8}}, "gemma4-e"), ConfigError);
 }
 
-TEST(Gemma4, TakesNoCacheForLayersThatShareKeysAndValues) {
+TEST(Gemma4, NeedsNoCacheForLayersThatShareKeysAndValues) {
   const ModelSpec spec = gemma4_with({}, "gemma4-e");
   const auto source = SafetensorsCheckpoint::open(reference::fixture("gemma4-e").folder);
   const Model decoder = Model::shape_of(spec, *source, {0, 1}, {});
@@ -109,7 +109,7 @@ TEST(Gemma4, HasNoInputsPerLayerIfTheirSizeIsNullOr0) {
   EXPECT_FALSE(gemma4_with({{"hidden_size_per_layer_input", 0}}, "gemma4-e").per_layer_inputs);
 }
 
-TEST(Gemma4, RefusesWhatItsPartsCannotExpress) {
+TEST(Gemma4, RejectsUnsupportedValues) {
   EXPECT_THROW(gemma4_with({{"use_bidirectional_attention", "all"}}), ConfigError);
   EXPECT_THROW(gemma4_with({{"enable_moe_block", true}}), ConfigError) << "no experts";
   ModelSpec spec = gemma4_with({{"hidden_size_per_layer_input", 0}}, "gemma4-e");

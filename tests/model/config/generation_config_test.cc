@@ -37,13 +37,13 @@ TEST(GenerationConfig, IsGreedyWithoutAFile) {
   EXPECT_TRUE(config.eos_token_ids.empty());
 }
 
-TEST(GenerationConfig, IsGreedyUnlessTheFileAsksForSampling) {
+TEST(GenerationConfig, IsGreedyByDefault) {
   EXPECT_TRUE(load("{}").sampling.greedy());
   EXPECT_TRUE(load(R"({"do_sample": false, "temperature": 0.6})").sampling.greedy());
   EXPECT_FALSE(load(R"({"do_sample": true})").sampling.greedy());
 }
 
-TEST(GenerationConfig, HoldsWhatTheFileRecommends) {
+TEST(GenerationConfig, ReadsTheFilesRecommendations) {
   const GenerationConfig config = load(R"({"do_sample": true, "temperature": 0.5, "top_p": 0.75, "top_k": 20,
       "min_p": 0.25, "repetition_penalty": 1.5, "eos_token_id": [2, 32000]})");
   EXPECT_EQ(config.sampling.temperature, 0.5F);
@@ -54,7 +54,7 @@ TEST(GenerationConfig, HoldsWhatTheFileRecommends) {
   EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{2, 32000}));
 }
 
-TEST(GenerationConfig, KeepsTheFiftyBestUnlessToldOtherwiseAsTransformersDoes) {
+TEST(GenerationConfig, KeepsTheFiftyBestByDefaultLikeTransformers) {
   EXPECT_EQ(load(R"({"do_sample": true})").sampling.top_k, 50);
   EXPECT_EQ(load(R"({"do_sample": true, "top_k": 0})").sampling.top_k, 0);
   EXPECT_EQ(load(R"({"do_sample": true, "top_k": null})").sampling.top_k, 50);
@@ -69,7 +69,7 @@ TEST(GenerationConfig, TakesNumbersAsPeopleWriteThem) {
   EXPECT_EQ(load(R"({"max_new_tokens": -1, "max_length": null})").generation.max_tokens(3), std::nullopt);
 }
 
-// The limits for prompts of 10 tokens.
+// Returns the limits for prompts of 10 tokens.
 TEST(GenerationConfig, LimitsLengthsAsTransformersDoes) {
   const auto limits = [](const std::string& text) {
     const GenerationDefaults defaults = load(text).generation;
@@ -84,7 +84,7 @@ TEST(GenerationConfig, LimitsLengthsAsTransformersDoes) {
   EXPECT_EQ(limits(R"({"min_length": 10, "max_length": 10})"), (Limits{0, 0}));
 }
 
-TEST(GenerationConfig, IsThatOfConfigJsonInOlderModels) {
+TEST(GenerationConfig, ComesFromConfigJsonInOlderModels) {
   const TemporaryDirectory directory;
   directory.write("config.json", R"({"no_repeat_ngram_size": 3, "min_length": 56, "max_length": 142,
       "do_sample": true, "temperature": 0.5, "bos_token_id": 0, "force_bos_token_to_be_generated": true})");
@@ -94,10 +94,10 @@ TEST(GenerationConfig, IsThatOfConfigJsonInOlderModels) {
   EXPECT_EQ(config.generation.max_tokens(1), 141U);
   EXPECT_EQ(config.generation.forced_first, 0);
   EXPECT_EQ(config.sampling.temperature, 0.5F);
-  // transformers' own default, which it wrote out.
+  // transformers wrote this default of its own.
   directory.write("config.json", R"({"max_length": 20})");
   EXPECT_EQ(load_generation_config(directory.path()).generation.max_tokens(1), std::nullopt);
-  // A file of its own takes the place of all of that but tokens.
+  // generation_config.json replaces all of these fields except tokens.
   directory.write("config.json", R"({"no_repeat_ngram_size": 3, "max_length": 9, "forced_bos_token_id": 5})");
   directory.write("generation_config.json", R"({"max_length": 20})");
   const GenerationConfig own = load_generation_config(directory.path());
@@ -118,7 +118,7 @@ TEST(GenerationConfig, HasBiasesOfSingleTokens) {
                   "sequence_bias of several tokens is not");
 }
 
-TEST(GenerationConfig, OfModelsWithoutCanvasesMayHaveAnySampler) {
+TEST(GenerationConfig, MayNameAnySamplerWithoutCanvases) {
   const TemporaryDirectory directory;
   directory.write("generation_config.json", R"({"sampler_config": {"_cls_name": "Other"}, "t_min": 2})");
   EXPECT_EQ(load_generation_config(directory.path()).generation.canvas, CanvasDefaults{});
@@ -175,9 +175,9 @@ std::string text_of(const GenerationConfig& config) {
   return all;
 }
 
-// Every field of GenerationConfig in transformers 4.30 to 5.13, with a value that is not its default.
-// `do_sample` is true, so that fields of sampling count.
-TEST(GenerationConfig, HonoursEveryFieldOfTransformersOrSaysItOnceByName) {
+// Every field of GenerationConfig in transformers 4.30 to 5.13, with a value other than its default.
+// `do_sample` is true, so fields of sampling have an effect.
+TEST(GenerationConfig, UsesEveryFieldOfTransformersOrReportsItOnceByName) {
   enum class Found { honoured, said, nothing };
   using enum Found;
   struct Case {
@@ -185,7 +185,7 @@ TEST(GenerationConfig, HonoursEveryFieldOfTransformersOrSaysItOnceByName) {
     const char* value;
     Found found;
   };
-  // bos_token_id counts with force_bos_token_to_be_generated, do_sample in the other tests.
+  // bos_token_id has an effect with force_bos_token_to_be_generated, and do_sample in the other tests.
   const Case cases[] = {{"max_length", "100", honoured},
                         {"max_new_tokens", "100", honoured},
                         {"min_length", "10", honoured},
@@ -279,8 +279,9 @@ TEST(GenerationConfig, HonoursEveryFieldOfTransformersOrSaysItOnceByName) {
   EXPECT_EQ(fields, unsupported) << "every unsupported field is tried above, and they are in this order";
 }
 
-TEST(GenerationConfig, SaysNothingOfValuesThatChangeNothing) {
-  EXPECT_EQ(load(R"({"typical_p": 0.5, "eta_cutoff": 0.1, "top_h": 0.4})").notice, "");  // of sampling only
+TEST(GenerationConfig, IgnoresNeutralValuesSilently) {
+  EXPECT_EQ(load(R"({"typical_p": 0.5, "eta_cutoff": 0.1, "top_h": 0.4})").notice,
+            "");  // these affect only sampling
   const GenerationConfig config =
       load(R"({"do_sample": true, "typical_p": 1.0, "eta_cutoff": 0.0, "num_beams": 1, "num_beam_groups": 1,
            "guidance_scale": 1.0, "token_healing": false, "diversity_penalty": 0.0, "penalty_alpha": 0,

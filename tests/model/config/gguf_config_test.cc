@@ -65,7 +65,7 @@ TEST(GgufConfig, ReadsWhetherTokensAttendToEarlierTokensOnly) {
   EXPECT_FALSE(config_with(with(false, 0)).is_causal);
 }
 
-// Families list the layers, so the number is refused before any of them does.
+// Families list the layers, so the number is rejected before any family does.
 TEST(GgufConfig, RefusesMoreBlocksThanAProgramCanHold) {
   const auto refusal_of = [](const FileHeading& model) {
     return error_of<ConfigError>([&] { config_with([](GgufBuilder&) {}, model); });
@@ -118,7 +118,7 @@ TEST(GgufConfig, IsOfADenseModelWithoutExperts) {
   }
 }
 
-TEST(GgufConfig, TakesAFactorOfRopeWithoutATypeForLinear) {
+TEST(GgufConfig, TreatsARopeFactorWithoutATypeAsLinear) {
   EXPECT_EQ(rope_with([](GgufBuilder&) {}).kind, Kind::none);
   for (const char* key : {"scaling.factor", "scale_linear"}) {
     const RopeScaling scaling = rope_with([&](GgufBuilder& file) { add_number(file, key, 8.0F); });
@@ -136,7 +136,7 @@ TEST(GgufConfig, TakesAFactorOfRopeWithoutATypeForLinear) {
             4.0);
 }
 
-// A factor of the cosines and sines is one of frequencies that are otherwise divided by the same.
+// A factor of cosines and sines equals a factor of frequencies that are otherwise divided by it.
 TEST(GgufConfig, HonoursTheFactorOfAttentionInEveryKindOfRope) {
   const RopeScaling plain =
       rope_with([](GgufBuilder& file) { add_number(file, "scaling.attn_factor", 0.5F); });
@@ -189,7 +189,7 @@ TEST(GgufConfig, RefusesToRotateMoreElementsThanHeadsHave) {
   }
 }
 
-TEST(GgufConfig, RefusesFactorsOfFrequenciesBesideYarn) {
+TEST(GgufConfig, RejectsFrequencyFactorsCombinedWithYarn) {
   for (const char* const tensor :
        {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
     EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) {
@@ -197,11 +197,11 @@ TEST(GgufConfig, RefusesFactorsOfFrequenciesBesideYarn) {
                           .text("llama.rope.scaling.type", "yarn")
                           .tensor(tensor, {4}, "F32", test::bytes_of(std::vector<float>{1, 2, 3, 4}));
                     }),
-                    std::string("expected no tensor ") + tensor + " beside rope.scaling.type yarn");
+                    std::string("expected no tensor ") + tensor + " with rope.scaling.type yarn");
   }
 }
 
-TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
+TEST(GgufConfig, RejectsUnsupportedRopeSettings) {
   const std::string unknown = "is not supported for the architecture llama";
   for (const char* key : {"scaling.alpha", "freq_base_swa", "freq_base_per_layer", "scaling.something_new"}) {
     EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) { add_number(file, key, 3.0F); }),
@@ -209,7 +209,7 @@ TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
   }
   for (const char* key : {"scaling.yarn_ext_factor", "scaling.yarn_attn_factor"}) {
     const Change change = [&](GgufBuilder& file) { add_number(file, key, 0.5F); };
-    EXPECT_EQ(rope_with(change).kind, Kind::none) << key;  // YaRN's, without YaRN
+    EXPECT_EQ(rope_with(change).kind, Kind::none) << key;  // YaRN's field without YaRN
     EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) {
                       change(file);
                       file.text("llama.rope.scaling.type", "yarn");
@@ -227,7 +227,7 @@ TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
             Kind::none);
 }
 
-TEST(GgufConfig, LeavesOutEndsThatAreNoTokens) {
+TEST(GgufConfig, OmitsEndsOutsideTheVocabulary) {
   const auto ends_with = [](std::uint32_t eos, const std::vector<std::string>& tokens) {
     return config_with([&](GgufBuilder& file) {
              file.whole("tokenizer.ggml.eos_token_id", eos).whole("tokenizer.ggml.eot_token_id", 1);

@@ -1,4 +1,4 @@
-// Configs of models with indexers: the layers that have one, and sizes that are not possible.
+// Configs of models with indexers: the layers with an indexer, and impossible sizes.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/reference/fixture.h"
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The config of a fixture with other fields; null removes one.
+// Makes the spec of a fixture's config with other fields. null removes a field.
 ModelSpec indexed_spec_with(const std::string& fixture, const json& fields) {
   json config;
   std::ifstream(reference::seeded_folder("logits", fixture) / "config.json") >> config;
@@ -39,7 +39,7 @@ TEST(IndexerConfig, HasAnIndexerInTheLayersThatAListAPatternOrADistanceNames) {
   EXPECT_EQ(layers_with({{"indexer_types", {"full", "shared", "full", "shared", "shared"}}}), "FSFSS");
   EXPECT_EQ(layers_with({{"index_topk_pattern", "FSSFSFF"}}), "FSSFS");
   EXPECT_EQ(layers_with({{"index_topk_freq", 1}}), "FFFFF");
-  // Layer i has one if max(i - offset + 1, 0) is a multiple of the distance.
+  // Layer i has an indexer if max(i - offset + 1, 0) is a multiple of the distance.
   EXPECT_EQ(layers_with({{"index_topk_freq", 2}}), "FFSFS");
   EXPECT_EQ(layers_with({{"index_topk_freq", 3}, {"index_skip_topk_offset", 1}}), "FSSFS");
 }
@@ -84,7 +84,7 @@ TEST(BlockIndexerConfig, HasAnIndexerInTheLayersThatAListNames) {
                                         {{"sparse_attention_freq", {1, 0, 0, 1, 1}},
                                          {"sparse_disable_index_value", {1, 0, 0, 1, 1}}}}})),
             "B..B");
-  // As transformers 5 writes it.
+  // The spelling of transformers 5.
   const char* const kSparse = "minimax_m3_sparse";
   const char* const kFull = "full_attention";
   const ModelSpec flat = block_spec_with({{"sparse_attention_config", nullptr},
@@ -97,7 +97,7 @@ TEST(BlockIndexerConfig, HasAnIndexerInTheLayersThatAListNames) {
   EXPECT_EQ(flat.blocks, block_spec_with(json::object()).blocks);
 }
 
-TEST(BlockIndexerConfig, RefusesWhatThePartCannotExpress) {
+TEST(BlockIndexerConfig, RejectsUnsupportedValues) {
   for (const json& sparse :
        {json{{"sparse_num_index_heads", 4}}, json{{"sparse_index_dim", 4}},
         json{{"sparse_index_dim", 1U << 20}}, json{{"sparse_block_size", 1U << 30}},

@@ -1,4 +1,4 @@
-// Families with layer norms, plain MLPs, learned positions and ALiBi: what their configs mean.
+// Configs of families with layer norms, plain MLPs, learned positions and ALiBi.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -49,13 +49,12 @@ json with(json fields, const json& more) {
 json small(const std::string& architecture) {
   json fields = llama_like(64, 4, 4, 4, 256, 100);
   fields["architectures"] = {architecture};
-  if (architecture == "GPTJForCausalLM") fields["rotary_dim"] = 8;  // 64, unless it says so
+  if (architecture == "GPTJForCausalLM") fields["rotary_dim"] = 8;  // 64 by default
   return fields;
 }
 
-// The sizes are those of the config.json of each model on the Hugging Face Hub. The numbers are those that
-// the Hub counts in the model's safetensors files, where it has some; the others are the parameters that
-// Transformers reports.
+// Sizes come from each model's config.json on the Hugging Face Hub. Counts come from the Hub's page for
+// safetensors files, or from Transformers if the page has none.
 TEST(LayerNormFamilies, HaveTheParametersOfPublishedModels) {
   const auto count = [](const std::string& architecture, const json& fields) {
     return count_parameters(spec_of(architecture, fields));
@@ -105,8 +104,8 @@ TEST(LayerNormFamilies, HaveTheParametersOfPublishedModels) {
       6649286656U);
 }
 
-// Of these, only the rounded numbers of their model cards are at hand.
-TEST(LayerNormFamilies, HaveRoughlyTheParametersThatModelCardsSay) {
+// The model cards of these families give only rounded numbers.
+TEST(LayerNormFamilies, RoughlyMatchTheModelCardsParameters) {
   const auto billions = [](const std::string& architecture, const json& fields) {
     return static_cast<double>(count_parameters(spec_of(architecture, fields))) / 1e9;
   };
@@ -122,7 +121,7 @@ TEST(LayerNormFamilies, HaveRoughlyTheParametersThatModelCardsSay) {
   EXPECT_NEAR(billions("ApertusForCausalLM", llama_like(4096, 32, 32, 8, 21504, 131072)), 8.05, 0.005);
 }
 
-TEST(LayerNormFamilies, TieEmbeddingsWhereTheFamilyDoes) {
+TEST(LayerNormFamilies, TieEmbeddingsByTheFamilysDefault) {
   for (const auto& [architecture, tied] : {std::pair{"ApertusForCausalLM", false},
                                            {"ArceeForCausalLM", false},
                                            {"BloomForCausalLM", true},
@@ -141,7 +140,7 @@ TEST(LayerNormFamilies, TieEmbeddingsWhereTheFamilyDoes) {
     EXPECT_EQ(spec_of(architecture, small(architecture)).tied_embeddings, tied) << architecture;
 }
 
-// The slopes of 8 heads that the paper gives, 1/2 to 1/256, and those of MPT with another maximum.
+// The paper gives the slopes of 8 heads, 1/2 to 1/256. MPT has another maximum.
 TEST(LayerNormFamilies, GiveAlibiItsSlopes) {
   const auto slopes = [](const std::string& architecture, std::size_t heads, const json& more) {
     json fields =
@@ -152,7 +151,7 @@ TEST(LayerNormFamilies, GiveAlibiItsSlopes) {
   const std::vector<float> eight = slopes("BloomForCausalLM", 8, {});
   ASSERT_EQ(eight.size(), 8U);
   for (int i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(eight[static_cast<std::size_t>(i)], std::ldexp(1.0F, -i - 1));
-  // Between two powers of two: those of 4 heads, then every second one of 8.
+  // A number between two powers of two has the slopes of 4 heads, then every second slope of 8.
   const std::vector<float> six = slopes("MptForCausalLM", 6, {});
   const std::vector<float> expected = {1.0F / 4, 1.0F / 16, 1.0F / 64, 1.0F / 256, 1.0F / 2, 1.0F / 8};
   ASSERT_EQ(six.size(), expected.size());
@@ -162,7 +161,7 @@ TEST(LayerNormFamilies, GiveAlibiItsSlopes) {
     EXPECT_FLOAT_EQ(steep[static_cast<std::size_t>(i)], std::ldexp(1.0F, -2 * (i + 1)));
 }
 
-TEST(LayerNormFamilies, ClipQueriesKeysAndValuesWhereTheConfigSaysSo) {
+TEST(LayerNormFamilies, ClipQueriesKeysAndValuesIfTheConfigAsks) {
   const json olmo = small("OlmoForCausalLM");
   EXPECT_FALSE(attention_of(spec_of("OlmoForCausalLM", with(olmo, {{"clip_qkv", nullptr}}))).clip_qkv);
   EXPECT_EQ(attention_of(spec_of("OlmoForCausalLM", with(olmo, {{"clip_qkv", 8}}))).clip_qkv, 8.0F);
@@ -196,7 +195,7 @@ TEST(LayerNormFamilies, GiveGptNeoItsWindowsByEitherListOrByDefault) {
             (Windows{256, 0, 256, 0}));
 }
 
-TEST(LayerNormFamilies, RotateAsManyElementsAsGptJsConfigSays) {
+TEST(LayerNormFamilies, RotateTheElementsOfGptJsConfig) {
   json fields = gpt_like(512, 2, 4, 128, 100);
   EXPECT_EQ(attention_of(spec_of("GPTJForCausalLM", fields)).rope->rotary_dim, 64U);
   fields["rotary_dim"] = 32;
@@ -216,7 +215,7 @@ TEST(LayerNormFamilies, KnowGptBigCodeWithAndWithoutMultiQueryAttention) {
             4U);
 }
 
-TEST(LayerNormFamilies, GiveHeadsGainsOfTheirOwnWhereQueriesAndKeysAreNormed) {
+TEST(LayerNormFamilies, GiveHeadsTheirOwnGainsIfQueriesAndKeysAreNormed) {
   for (const auto& [architecture, field] :
        {std::pair{"CohereForCausalLM", "use_qk_norm"}, {"StableLmForCausalLM", "qk_layernorm"}}) {
     EXPECT_FALSE(attention_of(spec_of(architecture, small(architecture))).query_key_norm) << architecture;
@@ -228,7 +227,7 @@ TEST(LayerNormFamilies, GiveHeadsGainsOfTheirOwnWhereQueriesAndKeysAreNormed) {
   }
 }
 
-// Every fourth layer is without positions and window, as in Command R7B, or what layer_types says.
+// Every fourth layer has no positions and no window, as in Command R7B, unless layer_types differs.
 TEST(LayerNormFamilies, GiveCohere2PositionsInLayersWithAWindowOnly) {
   const auto rotated = [](const json& more) {
     const ModelSpec spec = spec_of("Cohere2ForCausalLM", with(small("Cohere2ForCausalLM"), more));

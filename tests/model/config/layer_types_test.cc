@@ -1,4 +1,4 @@
-// layer_types as transformers 5 writes them, in the configurations of all fixtures.
+// layer_types in the spelling of transformers 5, for the configurations of all fixtures.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/files/json_node.h"
@@ -56,13 +56,13 @@ void expect_same_blocks(const std::filesystem::path& folder, const std::string& 
   SCOPED_TRACE(name);
   const json config = read_json_file(folder / "config.json");
   const ModelSpec spec = spec_of(config);
-  if (spec.recomputes) return;  // Reformer has attn_layers, with types of its own
+  if (spec.recomputes) return;  // Reformer has attn_layers with its own types
   const json newer = with_types(config, spec);
   for (const BlockSpec& block : spec.blocks) types.insert(type_of(block));
   EXPECT_EQ(spec_of(newer).blocks, spec.blocks) << newer.dump();
 }
 
-TEST(LayerTypes, OfTransformers5GiveEveryFamilyTheSameLayers) {
+TEST(LayerTypes, FromTransformers5GiveEveryFamilyTheSameLayers) {
   std::set<std::string> types;
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures()))
     expect_same_blocks(fixture.folder, fixture.name, types);
@@ -75,7 +75,7 @@ TEST(LayerTypes, OfTransformers5GiveEveryFamilyTheSameLayers) {
                                    "hybrid", "linear_attention", "mlp", "moe", "sliding_attention"}));
 }
 
-TEST(LayerTypes, OfOtherFamiliesAreRefused) {
+TEST(LayerTypes, RejectTypesOfOtherFamilies) {
   json config = test::small_config();
   for (const char* const type :
        {"deepseek_sparse_attention", "hybrid", "linear_attention", "mamba", "conv"}) {

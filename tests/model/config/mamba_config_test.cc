@@ -64,7 +64,7 @@ TEST(MambaConfig, HasAKeyPerFamilyForAHeadsSize) {
   EXPECT_NE(mamba_error("falconh1", {{"mamba_n_groups", 4}}).find("found 6 and 4"), std::string::npos);
 }
 
-TEST(MambaConfig, HasRopeInGraniteOnlyIfItSaysSo) {
+TEST(MambaConfig, HasRopeInGraniteOnlyIfTheConfigAsks) {
   const auto has_rope = [](const json& fields) {
     return std::get<AttentionSpec>(mamba_spec_with("granite4h", fields).blocks[2].attention).rope.has_value();
   };

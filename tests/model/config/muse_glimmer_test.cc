@@ -62,7 +62,7 @@ TEST(MuseGlimmer, HasTheScaleAndNormsOfItsClass) {
   EXPECT_EQ(spec.logit_softcap, 20.0F);
 }
 
-TEST(MuseGlimmer, RefusesLayersWithARopeOfTheirOwn) {
+TEST(MuseGlimmer, RejectsLayersWithDifferentRopes) {
   EXPECT_EQ(
       test::error_of<ConfigError>([] {
         muse_with({{"layer_rope_theta", {1e4, 0, 1e4, 1e4, 1e4, 0}}});

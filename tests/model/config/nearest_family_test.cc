@@ -29,7 +29,7 @@ TEST(NearestFamily, HasASimilarNameAndOtherTensors) {
 }
 
 // Covers separate and stacked experts, prefixes of larger models, and layers outside the model.
-TEST(NearestFamily, IsFoundByTensorsWhateverItsNameIs) {
+TEST(NearestFamily, IsFoundByTensorsUnderAnyName) {
   for (const auto& [fixture, architecture] : {std::pair{"llama-gqa", "LlamaForCausalLM"},
                                               {"deepseek3-yarn", "DeepseekV2ForCausalLM"},
                                               {"qwen35moe", "Qwen3NextForCausalLM"},
@@ -48,7 +48,7 @@ TEST(NearestFamily, IsFoundByNamesWithNumbers) {
   EXPECT_EQ(nearest.unknown, (std::vector<std::string>{"pre_norm"}));
 }
 
-TEST(NearestFamily, IsNoneForTensorsThatNoFamilyHas) {
+TEST(NearestFamily, IsEmptyForUnknownTensors) {
   EXPECT_EQ(nearest_family("SomethingElse", names_in("deepseekv4")).architecture, "");
   EXPECT_EQ(nearest_family("SomethingElse", {}).architecture, "");
 }

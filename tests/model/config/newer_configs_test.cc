@@ -32,7 +32,7 @@ TEST(NewerConfigs, HaveRopeInOneObjectOrInOneForEachKindOfLayers) {
   EXPECT_NE(parse(small_config()), older);
 }
 
-TEST(NewerConfigs, HaveTheRopeOfLayersWithAWindowWhereAllLayersHaveOne) {
+TEST(NewerConfigs, HaveTheWindowLayersRopeIfAllLayersHaveAWindow) {
   const json rope = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e3}};
   const CheckpointConfig config =
       parse(with(small_config(), {{"rope_parameters", {{"sliding_attention", rope}}}}));
@@ -79,7 +79,7 @@ TEST(NewerConfigs, ListTheLayersWithExperts) {
   EXPECT_CONTAINS(damage_of(config), "expected a list of dense layers and then of sparse ones");
 }
 
-TEST(NewerConfigs, NameTheTypeOfWeightsInAFieldOfItsOwn) {
+TEST(NewerConfigs, NameTheTypeOfWeightsInASeparateField) {
   json config = small_config();
   config["torch_dtype"] = "float32";
   config["dtype"] = "float16";
@@ -155,7 +155,7 @@ TEST(NewerConfigs, GrowQueriesByPositionsOfTheFirstContext) {
 }
 
 // Jina Embeddings 3 has the class of XLM-RoBERTa's body, with other positions. Its heads have no family.
-TEST(NewerConfigs, OfXlmRobertaMayHaveRotaryPositionsOnlyWithoutAHead) {
+TEST(NewerConfigs, AllowRotaryPositionsInXlmRobertaOnlyWithoutAHead) {
   const auto with_positions = [](const char* architecture, const char* type) {
     return with(
         small_config(),

@@ -1,4 +1,4 @@
-// Published models, by what their config.json says: how many parameters they have.
+// Parameter counts of published models, from their config.json.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -17,20 +17,20 @@ namespace {
 
 using nlohmann::json;
 
-// Parameters as the models' pages on the Hugging Face Hub count them (their safetensors files, tied
-// embeddings once), or counted by hand from the shapes of their tensors where a page rounds, or counts a
-// vision tower or layers for the prediction of more tokens too. Gemma 3 4B: Gemma 3 Technical Report, 2025,
-// table 1, has 675 million in its embedding and 3,209 million others. Apertus' include the constants of its
-// activations, which are tensors of its files.
+// Parameters from the models' pages on the Hugging Face Hub (their safetensors files, tied embeddings once).
+// Some are counted by hand from the shapes of the tensors, because the page rounds, or includes a vision
+// tower or multi-token prediction layers. Gemma 3 4B: Gemma 3 Technical Report, 2025, table 1, gives 675
+// million in the embedding and 3,209 million others. Apertus' count includes the constants of its
+// activations, which are tensors in its files.
 json published_models() {
   std::ifstream stream(std::filesystem::path(TP_TEST_DATA) / "published_models.json");
   return json::parse(stream);
 }
 
-// `active`: the parameters less the experts that a token does not use, by hand: layers x (experts - experts
-// per token) x matrices x sizes. Gemma 3n's shared layers do not use their own keys and values. A model
-// without the number uses all of its parameters.
-TEST(PublishedModels, HaveAsManyParametersAsTheirFiles) {
+// `active` excludes the experts that a token doesn't use, counted by hand: layers x (experts - experts per
+// token) x matrices x sizes. Gemma 3n's shared layers do not use their own keys and values. A model without
+// `active` uses all of its parameters.
+TEST(PublishedModels, HaveTheParametersOfTheirFiles) {
   for (const json& model : published_models()) {
     json config = model.at("config");
     config["architectures"] = json::array({model.at("architecture")});
@@ -45,8 +45,8 @@ TEST(PublishedModels, HaveAsManyParametersAsTheirFiles) {
   }
 }
 
-// Counted by hand from the shapes of their tensors.
-TEST(PublishedModels, OfTheBenchesHaveAsManyParametersAsTheirShapesSay) {
+// The counts are computed by hand from the shapes of the tensors.
+TEST(PublishedModels, HaveTheCountedParametersForShapesOfBenchmarks) {
   struct Counts {
     const char* name;
     std::size_t all;
@@ -85,7 +85,7 @@ std::string guide() {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Families whose models have sizes that are not known well enough to count parameters.
+// Families whose models' sizes are not known well enough to count parameters.
 bool has_published_sizes(const std::string& architecture) {
   static const std::set<std::string> unknown = {"BailingMoeV3ForCausalLM", "Cohere2MoeForCausalLM",
                                                 "LagunaForCausalLM"};

@@ -49,7 +49,7 @@ TEST(RopeConfig, ReadsEveryRopeScalingThatIsSupported) {
   EXPECT_EQ(parse(object).rope_scaling.kind, RopeScaling::Kind::none);
 }
 
-// transformers 5 keeps theta and scaling together.
+// transformers 5 stores theta and scaling together.
 TEST(RopeConfig, ReadsRopeParametersOfNewerConfigs) {
   json object = small_config();
   object["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 3.0}, {"rope_theta", 250000.0}};
@@ -59,7 +59,7 @@ TEST(RopeConfig, ReadsRopeParametersOfNewerConfigs) {
   EXPECT_EQ(config.rope_scaling.factor, 3.0);
 }
 
-// Those of Gemma 3 and OLMo 3 name a rope for either kind of layers.
+// Gemma 3 and OLMo 3 have rope parameters for each kind of layer.
 TEST(RopeConfig, ReadsRopeParametersOfEveryKindOfLayers) {
   json object = small_config();
   object["rope_parameters"] = {
@@ -84,8 +84,8 @@ TEST(RopeConfig, EnlargesThetaByAlpha) {
                   "alpha must be positive");
 }
 
-// InternLM's scaling concerns only sequences that are longer than max_position_embeddings, which no request
-// is. mRoPE has three positions, which are equal in texts.
+// InternLM's scaling affects only sequences longer than max_position_embeddings, which no request is. mRoPE
+// has three positions, which are equal in texts.
 TEST(RopeConfig, NeedsNoScalingThatTextsNeverReach) {
   json object = small_config();
   object["rope_scaling"] = {{"type", "dynamic"}, {"factor", 2.0}};
@@ -140,7 +140,7 @@ TEST(RopeConfig, ReadsLongropeByBothNames) {
 
 TEST(RopeConfig, CountsLongropesFactorsByWhatIsTurned) {
   json object = longrope();
-  object["partial_rotary_factor"] = 0.5;  // of 8 elements
+  object["partial_rotary_factor"] = 0.5;  // rotates half of 8 elements
   EXPECT_EQ(refusal_of(object),
             "config.json: rope_scaling: short_factor must have a number for every rotated pair, "
             "expected 2, found 4");

@@ -51,7 +51,7 @@ TEST(Rwkv7Config, HasHeadsOfOneSizeAndNoLimitOfPositions) {
   EXPECT_EQ(rwkv7_with({{"num_heads", 2}}).num_attention_heads, 2U);
 }
 
-TEST(Rwkv7Config, HasAnMlpOfFourTimesTheHiddenSizeUnlessItSaysOtherwise) {
+TEST(Rwkv7Config, HasAnMlpOfFourTimesTheHiddenSizeByDefault) {
   EXPECT_EQ(rwkv7_with({{"intermediate_size", nullptr}}).intermediate_size, 512U);
   EXPECT_EQ(rwkv7_with({{"intermediate_size", 384}, {"hidden_ratio", 3.0}}).intermediate_size, 384U);
   expect_error({{"intermediate_size", nullptr}, {"hidden_ratio", 3.5}},

@@ -1,4 +1,4 @@
-// What the families of encoder-decoders make of their configs.
+// Specs of the encoder-decoder families, from their configs.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -74,7 +74,7 @@ TEST(Seq2SeqFamilies, DifferInNormsAndPositions) {
 }
 
 // 2 matrices of the MLP, 4 of attention in the encoder, 8 in the decoder; biases and norms.
-TEST(Seq2SeqFamilies, HoldAsManyParametersAsTheirLayersAndOneTableOfTokens) {
+TEST(Seq2SeqFamilies, HaveTheParametersOfTheirLayersAndOneTokenTable) {
   const std::size_t h = 64;
   const auto attention = 4 * h * h + 4 * h;
   const auto mlp = [&](std::size_t size) { return 2 * h * size + size + h; };

@@ -1,4 +1,4 @@
-// A config that tests change.
+// A small config for tests to change.
 #pragma once
 
 #include "model/config/config.h"
@@ -30,7 +30,7 @@ inline std::string refusal_of(const nlohmann::json& config) {
   return error_of<ConfigError>([&] { parse(config); });
 }
 
-// Of a value that is missing or of another type.
+// Returns the error of a config with a missing value or a value of the wrong type.
 inline std::string damage_of(const nlohmann::json& config) {
   return error_of<CheckpointError>([&] { parse(config); });
 }

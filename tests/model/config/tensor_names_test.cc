@@ -1,4 +1,4 @@
-// What checkpoints call and keep together, and errors that speak of it.
+// Tensor names in checkpoints, tensors that checkpoints store together, and errors about them.
 #include "model/config/tensor_names.h"
 
 #include "model/config/architectures.h"
@@ -23,7 +23,7 @@ std::unique_ptr<SafetensorsCheckpoint> checkpoint_of(const test::TemporaryDirect
   return SafetensorsCheckpoint::open(folder.path());
 }
 
-TEST(TensorNames, HaveTheirPrefixUnlessTheCheckpointIsWithoutIt) {
+TEST(TensorNames, HaveTheirPrefixIfTheCheckpointHasIt) {
   const test::TemporaryDirectory folder;
   const auto with = checkpoint_of(folder, {"transformer.wte.weight"});
   const TensorNames prefixed = family_of("GPT2LMHeadModel").names.as_stored_in(*with);
@@ -35,7 +35,7 @@ TEST(TensorNames, HaveTheirPrefixUnlessTheCheckpointIsWithoutIt) {
   const TensorNames plain = family_of("GPT2LMHeadModel").names.as_stored_in(*without);
   EXPECT_EQ(plain.embed_positions, "wpe");
   EXPECT_EQ(plain.block(3).up_proj, "h.3.mlp.c_fc");
-  // An error names the tensor as most checkpoints of the family do.
+  // An error names the tensor like most checkpoints of the family do.
   EXPECT_EQ(family_of("LlamaForCausalLM").names.as_stored_in(*without).embed_tokens, "model.embed_tokens");
 }
 
@@ -87,7 +87,7 @@ TEST(StoredProjection, FindsHeadsThatAreStackedOrInterleaved) {
   EXPECT_EQ(rows_of(interleaved.key, {10, 10}), std::vector<Range>());
 }
 
-TEST(UnusedTensors, AreThoseThatMayHoldSomething) {
+TEST(UnusedTensors, AreTensorsThatMayHoldWeights) {
   const test::TemporaryDirectory folder;
   const auto source =
       checkpoint_of(folder, {"transformer.wte.weight", "transformer.h.0.attn.bias",
@@ -99,7 +99,7 @@ TEST(UnusedTensors, AreThoseThatMayHoldSomething) {
             (std::vector<std::string>{"score.weight", "v_head.summary.bias"}));
 }
 
-// Weights that are not quantized may have scales of the KV cache beside them, too.
+// Unquantized weights may have scales of the KV cache, too.
 TEST(UnusedTensors, AreNotScalesOfActivationsAndTheCache) {
   const test::TemporaryDirectory folder;
   const auto source = checkpoint_of(
@@ -111,7 +111,7 @@ TEST(UnusedTensors, AreNotScalesOfActivationsAndTheCache) {
             std::vector<std::string>());
 }
 
-TEST(UnusedTensors, OfABlockAreAnError) {
+TEST(UnusedTensors, InsideABlockAreAnError) {
   const test::TemporaryDirectory folder;
   const auto source = checkpoint_of(folder, {"model.layers.0.self_attn.q_proj.bias"});
   EXPECT_EQ(error_of<CheckpointError>([&] {

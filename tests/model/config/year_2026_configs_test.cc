@@ -1,4 +1,4 @@
-// Configs of this year's families: fields that change results are honoured or refused by name.
+// Configs of this year's families: fields that change results are supported or rejected by name.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -24,7 +24,7 @@ json config_of_fixture(const std::string& fixture) {
 
 ModelSpec described_by(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
 
-// A fixture's config with fields that are changed, or removed if they are "absent".
+// A fixture's config with changed fields. "absent" removes a field.
 json fixture_with(const std::string& fixture, const json& changes) {
   json config = config_of_fixture(fixture);
   for (const auto& [name, value] : changes.items()) {
@@ -40,7 +40,7 @@ struct Refusal {
   const char* text;  // a part of the error
 };
 
-TEST(Configs2026, RefuseWhatThePartsCannotExpress) {
+TEST(Configs2026, RejectUnsupportedValues) {
   const json half_turned = {
       {"full_attention", {{"rope_type", "default"}}},
       {"sliding_attention", {{"rope_type", "default"}, {"partial_rotary_factor", 2.0}}}};
@@ -96,7 +96,7 @@ TEST(Configs2026, RefuseWhatThePartsCannotExpress) {
   }
 }
 
-// A file that a newer transformers has written again keeps its old fields beside the new ones.
+// If a newer transformers rewrote a file, the file keeps its old fields next to the new ones.
 TEST(Configs2026, TakeTheFirstListOfLayersWithExperts) {
   const json more = {{"mlp_layer_types", {"dense", "sparse", "sparse", "sparse"}}};
   EXPECT_EQ(described_by(fixture_with("exaonemoe", more)).blocks,
@@ -151,7 +151,7 @@ TEST(Configs2026, HaveTheOriginalDefaults) {
   EXPECT_EQ(experts_in(spec.blocks.back())->limit, 10.0F);
   EXPECT_EQ(parse_config(fixture_with("exaonemoe", {{"sliding_window", "absent"}}).dump(), "").sliding_window,
             4096U);
-  // The count of layers with a window begins anew after the dense ones, which see everything.
+  // The count of window layers begins after the dense layers, which see everything.
   const json dense = {{"layer_types", "absent"},
                       {"prefix_dense_sliding_window_pattern", "absent"},
                       {"norm_topk_prob", "absent"}};

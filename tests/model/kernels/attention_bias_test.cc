@@ -1,4 +1,4 @@
-// What encoders add to scores: biases by distance, and keys beyond a window.
+// Terms that encoders add to scores: biases by distance, and biases of keys beyond a window.
 #include "tests/model/kernels/paged_sequences.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ using kernels::AttentionPattern;
 using test::PagedSequences;
 
 constexpr double kScale = PagedSequences::kScale;
-// As in attention_test.cc; biases of up to 2 make scores a little larger.
+// As in attention_test.cc. Biases of up to 2 make scores slightly larger.
 constexpr double kBiasTolerance = 1e-5;
 constexpr std::size_t kHeads = 2;
 constexpr std::size_t kKeyDim = 6;
@@ -22,7 +22,7 @@ struct Extras {
   std::vector<float> key_bias{};  // [length]
 };
 
-// What is at each place of a sequence that is stored by residues.
+// Returns the position that is stored at each place of a sequence in residue order.
 std::vector<std::size_t> stored_positions(std::size_t length, std::size_t dilation) {
   std::vector<std::size_t> positions;
   for (std::size_t residue = 0; residue < dilation; ++residue) {
@@ -32,7 +32,7 @@ std::vector<std::size_t> stored_positions(std::size_t length, std::size_t dilati
   return positions;
 }
 
-// Whether the pattern shows a key to a token, both by their places.
+// Whether the pattern shows a key to a token, both given by place.
 bool shows(const AttentionPattern& pattern, std::size_t position, std::size_t key, std::size_t length) {
   if (pattern.dilation != 1) {
     const std::vector<std::size_t> positions = stored_positions(length, pattern.dilation);
@@ -51,7 +51,7 @@ bool shows(const AttentionPattern& pattern, std::size_t position, std::size_t ke
   return !pattern.window || distance < *pattern.window;
 }
 
-// The score of a key less its product with the query, or -infinity.
+// Returns the score of a key minus its product with the query, or -infinity.
 double score_gain(const Extras& extras, std::size_t head, std::size_t position, std::size_t key,
                   std::size_t length) {
   double gain = 0.0;
@@ -68,7 +68,7 @@ double score_gain(const Extras& extras, std::size_t head, std::size_t position, 
   return shows(extras.pattern, position, key, length) ? gain : -INFINITY;
 }
 
-// All tokens of a sequence against naive attention.
+// Compares all tokens of a sequence with naive attention.
 void expect_attention(std::uint64_t seed, std::size_t length, std::size_t block_size, const Extras& extras) {
   PagedSequences sequences(seed, {.kv_heads = kHeads, .key_dim = kKeyDim, .block_size = block_size},
                            {length});
@@ -113,7 +113,7 @@ void expect_attention(std::uint64_t seed, std::size_t length, std::size_t block_
   EXPECT_CLOSE(out.view(), expected, kBiasTolerance) << length << " tokens in blocks of " << block_size;
 }
 
-TEST(AttentionBias, ByDistanceIsThatOfTheFarthestBeyondItsReach) {
+TEST(AttentionBias, BeyondItsReachIsTheFarthestDistances) {
   reference::Random random(3);
   for (int round = 0; round < 30; ++round) {
     Extras extras{.reach = random.integer(1, 40)};
@@ -138,8 +138,8 @@ TEST(AttentionBias, KeysBeyondAWindowAreSeenByAllAndCountOnce) {
   }
 }
 
-// Longformer's. Of sequences that are shorter than the dilation, too.
-TEST(AttentionBias, ADilatedWindowIsThatOfItsResidue) {
+// Longformer's window, also for sequences shorter than the dilation.
+TEST(AttentionBias, ADilatedWindowSeesOnlyItsResidue) {
   reference::Random random(9);
   for (int round = 0; round < 40; ++round) {
     Extras extras;
@@ -154,7 +154,7 @@ TEST(AttentionBias, ADilatedWindowIsThatOfItsResidue) {
   }
 }
 
-// Between the window and keys far from it there are splits of the cache that nobody touches.
+// Between the window and distant keys, some splits of the cache are never read.
 TEST(AttentionBias, KeysMaySeeFarBeyondManySplits) {
   for (const int threads : {1, 4}) {
     const int before = omp_get_max_threads();

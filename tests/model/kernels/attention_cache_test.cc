@@ -16,7 +16,7 @@ constexpr CacheShape kShape{.kv_heads = 2, .key_dim = 6, .block_size = 4};
 
 constexpr KvType kTypes[] = {KvType::f32, KvType::bf16, KvType::int8};
 
-// Half a unit in the last place of a type's elements, for rows whose greatest magnitude is 1 or less.
+// Half a unit in the last place of a type's elements, for rows with a largest magnitude of at most 1.
 double rounding(KvType type) {
   switch (type) {
     case KvType::f32:
@@ -74,7 +74,7 @@ TEST(StoreKeysValues, KeepsARowOfZeros) {
   }
 }
 
-TEST(StoreKeysValues, TakesABatchOfSeveralSequences) {
+TEST(StoreKeysValues, StoresABatchOfSeveralSequences) {
   PagedSequences whole(2, kShape, {9, 6});
   whole.store(0, 0, 9);
   whole.store(1, 0, 6);
@@ -95,9 +95,9 @@ TEST(StoreKeysValues, TakesABatchOfSeveralSequences) {
   EXPECT_EQ(std::memcmp(whole.memory().data(), batched.memory().data(), whole.memory().size()), 0);
 }
 
-// A prompt in chunks of any size gives the same attention, to the bit: a token's arithmetic does not depend
-// on the tokens beside it.
-TEST(PagedAttention, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
+// A prompt in chunks of any size gives the same bits, because a token's arithmetic does not depend on other
+// tokens.
+TEST(PagedAttention, GivesTheSameResultForAPromptInChunks) {
   constexpr std::size_t kLength = 41;
   const std::vector<std::size_t> kv_of_head = {0, 0, 1, 1, 1};
   const std::size_t width = kv_of_head.size() * kShape.key_dim;
@@ -120,8 +120,8 @@ TEST(PagedAttention, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
   }
 }
 
-// A token sees its block and those before it: as if each block saw all up to its end.
-TEST(PagedAttention, ByBlocksEqualsThatOfEveryBlockSeeingAllUpToItsEnd) {
+// A token sees its block and earlier blocks, as if each block saw all positions up to its end.
+TEST(PagedAttention, ByBlocksSeesEachBlockUpToItsEnd) {
   constexpr std::size_t kLength = 41;
   const std::vector<std::size_t> kv_of_head = {0, 0, 1, 1, 1};
   const std::size_t width = kv_of_head.size() * kShape.key_dim;
@@ -143,7 +143,7 @@ TEST(PagedAttention, ByBlocksEqualsThatOfEveryBlockSeeingAllUpToItsEnd) {
   }
 }
 
-TEST(AttentionScratch, DoesNotGrowWithTheLengthOfTheSequenceButForItsBlockTable) {
+TEST(AttentionScratch, GrowsWithTheSequenceOnlyByItsBlockTable) {
   const kernels::KvLayout layout{KvType::bf16, 2, 32, 64, 64};
   const std::vector<std::size_t> kv_of_head = {0, 0, 0, 0, 1, 1, 1, 1};
   const std::size_t short_one = kernels::attention_scratch(kv_of_head, layout, 1);
@@ -161,7 +161,7 @@ TEST(AttentionScratch, DependsOnTheHeadsThatShareAKvHeadNotOnAllOfThem) {
 }
 
 TEST(KvLayout, TakesTheBytesOfItsElements) {
-  // 2 heads x 32 positions x (64 + 64) elements, and two scales a position.
+  // 2 heads x 32 positions x (64 + 64) elements, and two scales per position.
   const auto block_bytes = [](KvType type) { return kernels::KvLayout{type, 2, 32, 64, 64}.block_bytes(); };
   EXPECT_EQ(block_bytes(KvType::f32), 2 * 32 * 128 * 4);
   EXPECT_EQ(block_bytes(KvType::bf16), 2 * 32 * 128 * 2);

@@ -20,12 +20,12 @@ using test::PagedSequences;
 // the weights relative to each other.
 constexpr double kTolerance = 4e-6;
 
-// The weights of values are rounded to bf16 where the machine is fast at multiplying pairs of them: by 2^-9
-// of each, and so the mean of values in [-1, 1).
+// If the machine multiplies pairs of bf16 fast, the weights of values are rounded to bf16: by 2^-9 each, and
+// so is the mean of values in [-1, 1).
 constexpr double kPairTolerance = 0x1p-9 + kTolerance;
 
-// With an int8 cache, queries are rounded to 16 bits where the machine multiplies bytes: by 2^-17 of 0.75
-// each, which is 9e-5 in a score of 80 of them (errors are independent of each other; three deviations).
+// With an int8 cache, queries are rounded to 16 bits if the machine multiplies bytes. The error is 2^-17 of
+// 0.75 each, which is 9e-5 in a score of 80 of them (errors are independent; three deviations).
 constexpr double kIntegerTolerance = 1e-4;
 
 double tolerance_of(KvType type) {
@@ -39,7 +39,7 @@ double tolerance_of(KvType type) {
   }
 }
 
-// kv_of_head of `heads` query heads, `group` of them on each KV head, beginning with query head `first`.
+// kv_of_head for `heads` query heads: `group` heads per KV head, beginning with query head `first`.
 std::vector<std::size_t> grouped(std::size_t heads, std::size_t group, std::size_t first = 0) {
   std::vector<std::size_t> kv_of_head;
   for (std::size_t head = 0; head < heads; ++head)
@@ -47,14 +47,14 @@ std::vector<std::size_t> grouped(std::size_t heads, std::size_t group, std::size
   return kv_of_head;
 }
 
-TEST(PagedAttention, OfAWholePromptEqualsTheReferenceAtLengthsAroundTheBlockSize) {
+TEST(PagedAttention, EqualsTheReferenceForPromptsAroundTheBlockSize) {
   for (const std::size_t length : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 33U, 64U, 65U}) {
     PagedSequences sequences(length, {.kv_heads = 2, .key_dim = 8, .block_size = 4}, {length});
     sequences.expect_attention({length}, grouped(4, 2), {}, kTolerance);
   }
 }
 
-TEST(PagedAttention, OfOneTokenSeesEverythingBeforeIt) {
+TEST(PagedAttention, EqualsTheReferenceForOneTokenAfterAnyContext) {
   for (const std::size_t length : {1U, 31U, 32U, 33U, 100U}) {
     PagedSequences sequences(length, {.kv_heads = 1, .key_dim = 16, .block_size = 32}, {length});
     sequences.expect_attention({1}, grouped(3, 3), {}, kTolerance);
@@ -70,7 +70,7 @@ TEST(PagedAttention, EqualsTheReferenceForEveryHeadAndBlockSize) {
   }
 }
 
-// The KV heads of a rank whose query heads begin or end in the middle of a group: 2 + 3 + 1 heads, say.
+// A rank's query heads may begin or end in the middle of a group: 2 + 3 + 1 heads, for example.
 TEST(PagedAttention, TakesGroupsOfDifferentSizes) {
   const std::vector<std::vector<std::size_t>> layouts = {
       {0, 0, 1, 1, 1, 2}, {0}, {0, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 1}, grouped(12, 4), grouped(7, 3, 2)};
@@ -80,7 +80,8 @@ TEST(PagedAttention, TakesGroupsOfDifferentSizes) {
   }
 }
 
-// More query heads on one KV head than a tile has rows, and all numbers below: scratch must suffice for each.
+// Covers all numbers of query heads per KV head up to more than a tile's rows. The scratch must suffice for
+// each.
 TEST(PagedAttention, TakesGroupsOfEverySize) {
   for (std::size_t group = 1; group <= 35; ++group) {
     for (const std::size_t kv_heads : {1U, 2U, 3U}) {
@@ -102,7 +103,7 @@ TEST(PagedAttention, SeesTheWholeSpanWithoutAMask) {
     PagedSequences sequences(length, {.kv_heads = 2, .key_dim = 6, .block_size = 4}, {length, 13});
     sequences.expect_attention({length, 4}, grouped(4, 2), {.causal = false, .window = std::nullopt},
                                kTolerance);
-    // As far behind it as before it.
+    // The window reaches as far after the token as before it.
     sequences.expect_attention({length, 4}, grouped(4, 2), {.causal = false, .window = 3}, kTolerance);
   }
 }
@@ -126,7 +127,7 @@ TEST(PagedAttention, MixesPromptChunksAndSingleTokensInABatch) {
   }
 }
 
-// Llama 4's and Reformer's patterns. Chunks are no multiples of blocks, and tiles have tokens of several
+// Llama 4's and Reformer's patterns. Chunks are not multiples of blocks, and tiles contain tokens of several
 // chunks.
 TEST(PagedAttention, SeesTheTokensOfItsOwnChunkAndOfThoseBefore) {
   reference::Random random(23);
@@ -141,8 +142,8 @@ TEST(PagedAttention, SeesTheTokensOfItsOwnChunkAndOfThoseBefore) {
   }
 }
 
-// GPT-OSS. In every kind of cache, whether a context is one split or several, and with sinks that are far
-// above or below all scores.
+// GPT-OSS's sinks, in every kind of cache, for contexts of one or several splits, and with sinks far above or
+// below all scores.
 TEST(PagedAttention, LetsSinksTakeTheirShareOfTheWeights) {
   const std::vector<float> sinks = {-2.0F, 0.0F, 3.0F, 90.0F, -90.0F, 1.0F};
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
@@ -168,8 +169,8 @@ TEST(PagedAttention, AddsABiasThatFallsWithTheDistance) {
   sequences.expect_attention({60, 1}, grouped(4, 2), {.window = 30}, kTolerance, 3.0F, slopes);
 }
 
-// What a matrix unit takes: whole tiles of keys and positions, and rows that fill no tile.
-TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
+// The cases have whole tiles of keys and positions for a matrix unit, and rows that fill no tile.
+TEST(PagedAttention, EqualsTheReferenceForWholeTilesOfABf16Cache) {
   for (const std::size_t head_dim : {32U, 64U, 96U}) {
     for (const std::size_t block_size : {32U, 64U, 128U, 160U}) {
       PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::bf16}, {67, 300, 1});
@@ -186,7 +187,7 @@ TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
   sequences.expect_attention({50}, grouped(71, 71), {}, kPairTolerance);
 }
 
-TEST(PagedAttention, OfABf16CacheEqualsTheReferenceOnRoundedKeysAndValues) {
+TEST(PagedAttention, EqualsTheReferenceOnABf16CachesRoundedKeysAndValues) {
   for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
     for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {
       PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::bf16}, {67, 300});
@@ -198,7 +199,7 @@ TEST(PagedAttention, OfABf16CacheEqualsTheReferenceOnRoundedKeysAndValues) {
   }
 }
 
-TEST(PagedAttention, OfAnInt8CacheEqualsTheReferenceOnRoundedKeysAndValues) {
+TEST(PagedAttention, EqualsTheReferenceOnAnInt8CachesRoundedKeysAndValues) {
   for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
     for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {
       PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::int8}, {67, 300});
@@ -231,7 +232,7 @@ TEST(PagedAttention, SplitsALongContextAmongThreads) {
   }
 }
 
-TEST(PagedAttention, ComputesBidirectionalSequencesBesideCausalOnes) {
+TEST(PagedAttention, ComputesBidirectionalAndCausalSequencesTogether) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::optional<std::size_t> window :
          {std::optional<std::size_t>(), std::optional<std::size_t>(5)}) {
@@ -254,7 +255,7 @@ TEST(PagedAttention, SplitsTheWindowsOfSeveralTokensAmongThreads) {
   omp_set_num_threads(threads);
 }
 
-// So long that rows see whole steps.
+// Long enough that rows see whole steps.
 TEST(PagedAttention, CapsScoresOfWholeSteps) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     PagedSequences sequences(5, {.kv_heads = 2, .key_dim = 32, .block_size = 32, .type = type}, {400});
@@ -262,7 +263,7 @@ TEST(PagedAttention, CapsScoresOfWholeSteps) {
   }
 }
 
-// Scores of some hundreds: the exponentials' arguments must be taken relative to the greatest score.
+// With scores of some hundreds, the exponentials' arguments must be relative to the largest score.
 TEST(PagedAttention, SurvivesScoresFarFromZero) {
   PagedSequences sequences(3, {.kv_heads = 1, .key_dim = 8, .block_size = 4}, {30});
   for (std::size_t position = 0; position < 30; ++position) {
@@ -272,8 +273,8 @@ TEST(PagedAttention, SurvivesScoresFarFromZero) {
   sequences.expect_attention({30}, grouped(2, 2), {}, 4e-4);
 }
 
-// An int8 cache has no bytes for what is no number.
-TEST(PagedAttention, OfAQueryThatIsNoNumberIsNoneAndOfATinyOneIsOne) {
+// An int8 cache can't represent NaN.
+TEST(PagedAttention, GivesNanForANanQueryAndANumberForATinyOne) {
   const kernels::KvLayout layout{KvType::int8, 1, 32, 32, 32};
   std::vector<std::byte> memory(layout.block_bytes());
   const kernels::PagedCache cache{layout, memory.data(), layout.block_bytes()};
@@ -285,7 +286,7 @@ TEST(PagedAttention, OfAQueryThatIsNoNumberIsNoneAndOfATinyOneIsOne) {
   query[32 + 7] = NAN;
   query[64 + 31] = INFINITY;
   std::fill_n(query.data() + 96, 32, NAN);
-  std::fill_n(query.data() + 128, 32, 1e-37F);  // a unit of it has no inverse
+  std::fill_n(query.data() + 128, 32, 1e-37F);  // its scale has no inverse
   const std::vector<std::size_t> kv_of_head = {0};
   const std::size_t columns = kernels::attention_scratch(kv_of_head, layout, 1);
   std::vector<float> scratch(static_cast<std::size_t>(omp_get_max_threads()) * columns);

@@ -25,7 +25,7 @@ using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
 
-// Tokens of two sequences, the heads of which share key heads in twos and ones.
+// Tokens of two sequences. Their heads share key heads in twos and ones.
 class DeltaProblem {
  public:
   // `decays`: per head, 1 or key_dim.
@@ -45,7 +45,7 @@ class DeltaProblem {
         for (std::size_t i = 0; i < gates.columns(); ++i)
           gates(token, i) = 0.5F + gates(token, i) / 2;  // [0, 1)
       }
-      // As short as they are in models, or states would grow.
+      // As short as in models, because states would grow otherwise.
       for (std::size_t i = 0; i < 2 * key_dim; ++i)
         key_.view()(token, i) /= std::sqrt(static_cast<float>(key_dim));
     }
@@ -86,7 +86,7 @@ class DeltaProblem {
     return Matrix(view);
   }
 
-  // Sequences begin where a run does.
+  // Sequences begin at a run's beginning.
   Matrix expected(std::span<const RecurrentRun> runs) const {
     Matrix all(tokens(), 3 * value_dim_);
     for (const RecurrentRun& run : runs) {
@@ -121,7 +121,7 @@ class DeltaProblem {
   RandomTensor query_, key_, value_, decay_, strength_;
 };
 
-// Memory of a state, which holds no zeros before its sequence begins.
+// Memory of a state. It contains no zeros before its sequence begins.
 std::vector<float> used_memory(std::size_t floats) { return std::vector<float>(floats, NAN); }
 
 // Results are sums of some tens of numbers below 1.
@@ -167,7 +167,7 @@ TEST(DeltaRule, StaysCloseToTheReferenceOverManyTokens) {
   expect_reference_over_many_tokens(true, 32);
 }
 
-// The floats that a state of this position consists of.
+// Returns the floats of a state at this position.
 std::vector<float> kept_floats(const kernels::DeltaShape& shape, const std::vector<float>& state,
                                std::size_t position) {
   const std::size_t since = position % kernels::kAnchorTokens;
@@ -204,7 +204,7 @@ struct WholeRun {
   Matrix out;
 };
 
-// Pieces of a size have the bits of the whole run, beside another sequence. Stale floats are NaN.
+// Pieces of a size give the bits of the whole run, together with another sequence. Stale floats are NaN.
 void expect_same_bits_in_pieces(const DeltaProblem& problem, const WholeRun& whole, std::size_t size) {
   std::vector<float> state = used_memory(problem.state_floats());
   std::vector<float> other = used_memory(problem.state_floats());
@@ -237,7 +237,7 @@ TEST(DeltaRule, GivesTheSameBitsInAnyPiecesWithADecayForEachChannel) {
   expect_same_bits_in_any_pieces(true, 40);
 }
 
-// Positions before, at and after anchors, of a run that begins after an anchor.
+// Covers positions before, at and after anchors, in a run that begins after an anchor.
 void expect_copies(std::size_t decays) {
   constexpr std::size_t kBefore = 70;
   constexpr std::size_t kTokens = 210;
@@ -267,13 +267,13 @@ void expect_copies(std::size_t decays) {
   }
 }
 
-TEST(DeltaRule, CopiesTheStateBehindAToken) {
+TEST(DeltaRule, CopiesTheStateAfterAToken) {
   expect_copies(1);
   expect_copies(12);
 }
 
 // Products of decays become zero, not NaN.
-TEST(DeltaRule, ForgetsWhatVeryStrongDecaysLeaveNothingOf) {
+TEST(DeltaRule, StaysFiniteWithVeryStrongDecays) {
   const DeltaProblem problem(16, 16, 130, true, 1);
   for (std::size_t token = 0; token < 130; ++token) problem.decays()(token, 0) = 1e-30F;
   std::vector<float> state = used_memory(problem.state_floats());
@@ -284,8 +284,8 @@ TEST(DeltaRule, ForgetsWhatVeryStrongDecaysLeaveNothingOf) {
     ASSERT_NEAR(found.values[i], expected.values[i], kStateTolerance) << i;
 }
 
-// The convolution of all tokens of a run, channel by channel, plus the bias if it is not empty, and perhaps
-// silu of it.
+// Returns the convolution of all tokens of a run, channel by channel, plus the bias if it is not empty,
+// optionally with silu.
 Matrix convolved(TensorView<const float> x, TensorView<const float> taps, const std::vector<float>& bias,
                  bool activated, std::size_t tokens) {
   Matrix all(tokens, x.columns());
@@ -326,7 +326,7 @@ TEST(CausalConvolution, EqualsTheReferenceForEveryNumberOfTapsAndChannels) {
   }
 }
 
-TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
+TEST(CausalConvolution, RemembersInputsForLaterPieces) {
   constexpr std::size_t kTaps = 4;
   Random random(3);
   const RandomTensor x(random, 20, 24);
@@ -387,7 +387,7 @@ TEST(DeltaGates, KeepDecaysAboveTheirFloor) {
   EXPECT_EQ(strength[1], 2.0F);
 }
 
-TEST(Gates, ScaleAsManyElementsAsTheyAreFor) {
+TEST(Gates, ScaleTheElementsOfTheirGroups) {
   const std::vector<float> gate = {0.0F, 100.0F, -100.0F, 1.0F};
   std::vector<float> by_softplus = {1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F, 7.0F, 8.0F};
   std::vector<float> by_sigmoid = by_softplus;
@@ -402,8 +402,8 @@ TEST(Gates, ScaleAsManyElementsAsTheyAreFor) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(by_sigmoid[i], sigmoid[i], 1e-6) << i;
 }
 
-// The square of relu, so that the limits are all else that acts: min(relu(gate)^2, 2) * clamp(up, -2, 2), or
-// relu(min(gate, 2))^2 as the first factor.
+// The activation is the square of relu, so only the limits act otherwise: min(relu(gate)^2, 2) * clamp(up,
+// -2, 2), or relu(min(gate, 2))^2 as the first factor.
 TEST(Gates, LimitAnActivationOrTheGateFromAboveAndTheOtherFactorOnBothSides) {
   for (const bool limits_gate : {false, true}) {
     std::vector<float> gate_up = {-1.0F, 1.0F, 3.0F, 5.0F, 0.5F, -9.0F};

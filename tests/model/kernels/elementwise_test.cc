@@ -94,8 +94,8 @@ TEST(LayerNorm, WorksInPlaceAndOverManyRows) {
   EXPECT_CLOSE(x.view(), expected, 2 * kNormTolerance);
 }
 
-// The mean of the squares less the square of the mean would have no digits left.
-TEST(LayerNorm, StandsAMeanThatIsLargeBesideTheDifferences) {
+// The mean of the squares minus the square of the mean would have no digits left.
+TEST(LayerNorm, StaysExactIfTheMeanExceedsTheDifferences) {
   Random random(3);
   const RandomTensor x(random, 2, 64);
   for (std::size_t i = 0; i < 64; ++i) x.view()(0, i) += 1000.0F;
@@ -131,11 +131,11 @@ TEST_P(ActivationTest, IsRightFarFromZero) {
   const Matrix expected = reference::activate(GetParam(), Matrix(view));
   kernels::activate(GetParam(), view);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (expected(0, i) > std::numeric_limits<float>::max()) {  // also of a square
+    if (expected(0, i) > std::numeric_limits<float>::max()) {  // also for a square
       EXPECT_EQ(x[i], std::numeric_limits<float>::infinity());
       continue;
     }
-    // A few units in the last place, or what is lost where the result is all but zero.
+    // The error is a few units in the last place, or the loss where the result is almost zero.
     EXPECT_NEAR(x[i], expected(0, i), 5e-7 * std::max(1.0, std::abs(expected(0, i)))) << i;
   }
 }
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(All, ActivationTest,
                                          kernels::Activation::relu_squared,
                                          kernels::Activation::clamped_swiglu, kernels::Activation::sigmoid));
 
-TEST(MultiplyActivated, GatesARowWhereItIs) {
+TEST(MultiplyActivated, GatesARowInPlace) {
   for (std::size_t width = 1; width <= 40; ++width) {
     Random random(width);
     const RandomTensor gate(random, 3, width, 2);
@@ -178,8 +178,8 @@ TEST(Xielu, EqualsTheReferenceForEveryWidth) {
   }
 }
 
-// The two branches of its exponential meet at -1/16, and the curve has a corner at 0.
-TEST(Xielu, IsRightBesideItsJointsAndFarFromZero) {
+// The exponential's two branches meet at -1/16, and the curve has a corner at 0.
+TEST(Xielu, IsRightNearItsJointsAndFarFromZero) {
   const kernels::Xielu function{.positive = 0.3F, .negative = 0.9F, .linear = 0.5F, .eps = -1e-6F};
   std::vector<float> x = {0.0F, -1e-9F, 1e-9F, -1e-6F, -2e-6F, -0.0624F, -0.0625F, -0.0626F, -1e4F, 1e4F};
   const TensorView<float> view(x.data(), 1, x.size());
@@ -189,7 +189,7 @@ TEST(Xielu, IsRightBesideItsJointsAndFarFromZero) {
     EXPECT_NEAR(x[i], expected(0, i), 5e-7 * std::max(std::abs(expected(0, i)), 1e-4)) << i;
 }
 
-TEST(Clip, KeepsWhatIsWithinTheLimitAndCutsTheRest) {
+TEST(Clip, CutsOnlyValuesBeyondTheLimit) {
   for (std::size_t width = 1; width <= 40; ++width) {
     Random random(width);
     const RandomTensor x(random, 3, width, 2);
@@ -213,7 +213,7 @@ TEST(Softcap, EqualsTheReference) {
   }
 }
 
-TEST(Multiply, MultipliesEveryElementOfRowsThatLieApart) {
+TEST(Multiply, MultipliesEveryElementOfPaddedRows) {
   for (const std::size_t rows : {0U, 1U, 3U, 900U}) {
     Random random(rows);
     const RandomTensor both(random, rows, 2 * 37, 3);
@@ -228,7 +228,7 @@ TEST(Multiply, MultipliesEveryElementOfRowsThatLieApart) {
   }
 }
 
-TEST(Add, AddsEveryElementAndNothingElse) {
+TEST(Add, AddsEveryElement) {
   for (const std::size_t rows : {0U, 1U, 3U, 900U}) {
     Random random(rows);
     const RandomTensor x(random, rows, 37, 1);

@@ -1,4 +1,4 @@
-// Comparing a kernel's float32 result with its double-precision twin's.
+// Compares a kernel's float32 result with its double-precision reference.
 #pragma once
 
 #include "tests/reference/matrix.h"
@@ -11,7 +11,7 @@
 
 namespace tp::test {
 
-// The largest difference of an element, or infinity if one is not a number.
+// Returns the largest difference of an element, or infinity for NaN.
 inline double largest_difference(TensorView<const float> found, const reference::Matrix& expected) {
   EXPECT_EQ(found.rows(), expected.rows);
   EXPECT_EQ(found.columns(), expected.columns);

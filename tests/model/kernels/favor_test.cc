@@ -53,7 +53,7 @@ struct FavorProblem {
   std::size_t heads() const { return kv_of_head.size(); }
   std::size_t kv_heads() const { return kv_of_head.back() + 1; }
 
-  // The tokens [first, first + count), with copies of the state on the way.
+  // Runs the tokens [first, first + count) and copies the state on the way.
   void run(std::size_t first, std::size_t count, std::span<const kernels::StateCopy> copies = {}) {
     const std::vector<kernels::RecurrentRun> runs = {
         {.first_token = first, .tokens = count, .position = first, .state = state.data(), .copies = copies}};
@@ -73,7 +73,7 @@ struct FavorProblem {
                              runs);
   }
 
-  // weight(token, head, key) of exact attention, or of its estimate.
+  // weight(token, head, key) of exact attention, or its estimate.
   double exact(std::size_t token, std::size_t head, std::size_t other) const {
     double sum = 0.0;
     for (std::size_t d = 0; d < head_dim; ++d)
@@ -99,7 +99,7 @@ struct FavorProblem {
     return std::exp(along - squares / 2);
   }
 
-  // The largest difference, and the root of the mean square one, from means with these weights.
+  // Returns the largest difference and the root mean square difference from means with these weights.
   template <class Weight>
   std::pair<double, double> difference(const Weight& weight) const {
     double largest = 0.0;
@@ -144,7 +144,8 @@ TEST(OrthogonalFeatures, AreAtRightAnglesInBlocksAndAsLongAsNormalVectors) {
     for (std::size_t j = i / kSize * kSize; j < i; ++j)
       EXPECT_NEAR(favor_dot(&rows[i * kSize], &rows[j * kSize], kSize), 0.0, 1e-4) << i << ", " << j;
   }
-  // The mean of 60 squares, each 24 with a deviation of the root of 48: four deviations of the mean.
+  // The mean of 60 squares, each with mean 24 and deviation sqrt(48). The tolerance is four deviations of the
+  // mean.
   EXPECT_NEAR(squares / kFeatures, kSize, 4 * std::sqrt(48.0 / kFeatures));
   EXPECT_EQ(kernels::orthogonal_features(5, kFeatures, kSize), features);
   EXPECT_NE(kernels::orthogonal_features(6, kFeatures, kSize), features);
@@ -161,7 +162,7 @@ TEST(FavorAttention, IsTheMeanOfValuesWeightedWithProductsOfFeatures) {
   }
 }
 
-// Keys of which each is farther than all before: sums are made relative to new maxima again and again.
+// Each key is farther away than all earlier keys, so sums are rescaled to new maxima repeatedly.
 TEST(FavorAttention, SurvivesScoresFarFromZero) {
   FavorProblem problem(3, 40, 16, 64, {0, 0}, 1.0F);
   for (std::size_t token = 0; token < 40; ++token) {
@@ -192,7 +193,7 @@ TEST(FavorAttention, HasTheSameBitsInAnyChunksAndFromACopyOfItsState) {
 
 // The error of m independent positive features has the mean square
 //   exp(|q + k|^2) exp(q k)^2 (1 - exp(-|q + k|^2)) / m
-// and that of orthogonal ones is less. Source: Choromanski et al., 2021, lemma 2 and theorem 2.
+// and the error of orthogonal features is smaller. Source: Choromanski et al., 2021, lemma 2 and theorem 2.
 TEST(FavorAttention, EstimatesKernelsWithinThePapersBound) {
   constexpr std::size_t kSize = 16;
   constexpr std::size_t kSeeds = 1500;
@@ -215,7 +216,7 @@ TEST(FavorAttention, EstimatesKernelsWithinThePapersBound) {
       squares += error * error;
     }
     const double mean = squares / kSeeds;
-    // The mean of that many squares of a skewed distribution varies by some tens of per cent.
+    // The mean of this many squares of a skewed distribution varies by some tens of per cent.
     EXPECT_LE(mean, 1.3 * of_one / static_cast<double>(features)) << features;
     EXPECT_GE(mean, 0.2 * of_one / static_cast<double>(features)) << features << ": suspiciously good";
     EXPECT_LE(mean, before / 2.5) << features;
@@ -229,7 +230,7 @@ TEST(FavorAttention, ComesCloserToExactAttentionWithMoreFeatures) {
     FavorProblem problem(31, 60, 16, features, {0, 0, 1, 1});
     problem.run(0, 60);
     const double error = problem.difference([&](auto... place) { return problem.exact(place...); }).second;
-    // Four times the features: half of the error, give or take what a single draw of them varies by.
+    // Four times the features halve the error, apart from the variation of a single draw.
     EXPECT_LE(error, before * 0.75) << features;
     before = error;
   }

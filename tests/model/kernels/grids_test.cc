@@ -1,4 +1,4 @@
-// The grids are those of ggml's files.
+// The grids match those in ggml's files.
 #include "model/kernels/simd/pack/grids.h"
 
 #include <cstddef>

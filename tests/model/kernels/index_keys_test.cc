@@ -26,7 +26,7 @@ using kernels::KvLayout;
 using reference::Random;
 using reference::RandomTensor;
 
-// A sequence whose blocks lie in the cache in descending order. Memory that nobody wrote contains NaN.
+// A sequence whose blocks lie in the cache in descending order. Unwritten memory contains NaN.
 class IndexedSequence {
  public:
   IndexedSequence(const KvLayout& layout, std::size_t tokens)
@@ -76,7 +76,7 @@ struct IndexInputs {
         weight(random, tokens, heads, 5) {}
 };
 
-// The scores of some tokens, which are the last of the sequence: [tokens, positions].
+// Returns the scores of the sequence's last tokens: [tokens, positions].
 std::vector<float> scores_of(const KvLayout& layout, const IndexInputs& inputs, std::size_t first,
                              std::size_t tokens) {
   const std::size_t positions = inputs.key.view().rows();
@@ -127,7 +127,7 @@ TEST(IndexKeys, HaveTheReferencesScoresForEverySizeTypeAndBlock) {
   }
 }
 
-// Each KV head has a copy of the keys. Products that are not rectified may be negative.
+// Each KV head has a copy of the keys. Products without rectification may be negative.
 TEST(IndexKeys, HaveTheSameScoresInEveryKvHead) {
   constexpr std::size_t kPositions = 50;
   const IndexInputs inputs(kPositions, 1, 1, 24);
@@ -158,8 +158,7 @@ TEST(IndexKeys, HaveTheSameScoresInEveryKvHead) {
   }
 }
 
-// A token's scores depend neither on the tokens beside it, nor on the number of threads or the size of
-// blocks.
+// A token's scores depend neither on other tokens, nor on the number of threads or the size of blocks.
 TEST(IndexKeys, HaveScoresWithTheSameBitsInAnyGroup) {
   constexpr std::size_t kPositions = 600;
   const IndexInputs inputs(kPositions, 6, 11, 64);
@@ -198,7 +197,7 @@ TEST(ChooseHighest, EqualsASortWithManyEqualScores) {
   }
 }
 
-TEST(ChooseHighest, TakesZerosOfBothSignsAsEqualAndNumbersThatAreNone) {
+TEST(ChooseHighest, TreatsZerosOfBothSignsAsEqualAndAcceptsNan) {
   EXPECT_EQ(chosen_of({-0.0F, 0.0F, -0.0F, 0.0F}, 2), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(chosen_of({-1.0F, -0.0F, 0.0F, 1.0F, -2.0F}, 2), (std::vector<std::int32_t>{1, 3}));
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -221,7 +220,7 @@ struct DividedSequence {
   }
 };
 
-// The choice from the lists of owners of these blocks.
+// Returns the choice from the lists of these blocks' owners.
 std::vector<std::int32_t> chosen_by_owners(const DividedSequence& sequence,
                                            const std::vector<kernels::BlockRange>& owners,
                                            const std::vector<float>& scores, std::size_t count) {
@@ -274,7 +273,7 @@ TEST(OwnedPositions, AreCountedUpToAnyPosition) {
   EXPECT_EQ(owned.before(sequence.positions()), count);
 }
 
-// Blocks with the latents of these tokens alone, in memory that contains `before`.
+// Returns blocks with only the latents of these tokens, in memory that contains `before`.
 std::vector<std::byte> blocks_with(const KvLayout& layout, const RandomTensor& key, const RandomTensor& value,
                                    std::span<const std::int32_t> tokens, std::byte before) {
   std::vector<float> keys;
@@ -294,7 +293,7 @@ std::vector<std::byte> blocks_with(const KvLayout& layout, const RandomTensor& k
   return memory;
 }
 
-TEST(CopyLatents, GivesTheCacheOfTheChosenTokensAlone) {
+TEST(CopyLatents, CopiesOnlyTheChosenTokens) {
   const std::vector<std::int32_t> chosen = {0, 1, 4, 7, 8, 17, 31, 32, 33, 60, 61, 88, 89};
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::size_t block_size : {1U, 2U, 5U, 16U, 32U}) {
@@ -318,8 +317,8 @@ TEST(CopyLatents, GivesTheCacheOfTheChosenTokensAlone) {
   }
 }
 
-// Attention multiplies rows behind the last one by weights of zero, in pairs.
-TEST(CopyLatents, LeavesNothingBehindTheLastRowOfABlock) {
+// Attention multiplies the rows after the last one by weights of zero, in pairs.
+TEST(CopyLatents, ClearsTheRowsAfterTheLastOneOfABlock) {
   const std::vector<std::int32_t> chosen = {3, 4, 9};
   for (const std::size_t block_size : {3U, 8U}) {
     const KvLayout layout = layout_of(KvType::bf16, block_size, 16);

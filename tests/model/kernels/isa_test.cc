@@ -9,7 +9,7 @@
 namespace tp::kernels {
 namespace {
 
-// A machine that lacks what TP_ISA names says so once, before a thread of a kernel would.
+// A machine without TP_ISA's instructions reports it once, before a kernel's thread would fail.
 class RequiresItsInstructionSet : public testing::Environment {
  public:
   void SetUp() override { kernels::active_isa(); }
@@ -22,7 +22,7 @@ TEST(Isa, TheEnvironmentVariableChoosesIt) {
   EXPECT_EQ(name_of(active_isa()), wanted == nullptr ? name_of(best_isa()) : wanted);
 }
 
-TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
+TEST(Isa, CommonToTwoMachinesIsTheBestOfBoth) {
   const Isa own = active_isa();
   const bool fast = bf16_pairs_are_fast();
   EXPECT_EQ(common_isa(own, fast), own);
@@ -43,8 +43,8 @@ TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
   }
 }
 
-// What the program relies on before it uses a matrix unit, true of emulated tiles as of real ones.
-TEST(Isa, TilesWorkWhereItHasThem) {
+// The program checks this before it uses a matrix unit. Emulated tiles must pass, too.
+TEST(Isa, TilesWorkIfTheIsaHasThem) {
   const TileKernels* tiles = tile_kernels();
   EXPECT_EQ(tiles != nullptr, active_isa() == Isa::amx || active_isa() == Isa::amx_emulated);
   if (tiles != nullptr) {

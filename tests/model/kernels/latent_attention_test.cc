@@ -1,4 +1,4 @@
-// Attention over latents, of which a value is the begin of its key.
+// Attention over latents, in which a value is the beginning of its key.
 #include "tests/model/kernels/paged_sequences.h"
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@ using test::PagedSequences;
 // As in attention_test: means of values in [-1, 1), scores of up to key_dim * 0.75.
 constexpr double kTolerance = 8e-6;
 
-// Where the machine is fast at multiplying pairs of bf16, the weights of values are rounded to it: by 2^-9 of
-// values up to 1, and with int8 by 2^-8, because they are rounded with the scales of values, also that of the
-// highest score. Queries here are exact in bf16.
+// If the machine multiplies pairs of bf16 fast, the weights of values are rounded to bf16. The error is 2^-9
+// for values up to 1. For int8, it is 2^-8, because weights are rounded together with the scales of values,
+// including the highest score's weight. Queries in these tests are exact in bf16.
 double tolerance_of(KvType type) {
   const double rounding = type == KvType::f32 ? 0.0 : type == KvType::bf16 ? 0x1p-9 : 0x1p-8;
   return rounding + kTolerance;
@@ -45,7 +45,7 @@ TEST(LatentAttentionKernel, EqualsTheReferenceForEverySizeTypeAndBlock) {
   }
 }
 
-// Numbers of rows around those that share a pass, and around a tile.
+// Covers numbers of rows around those of a pass and of a tile.
 TEST(LatentAttentionKernel, TakesAnyNumberOfHeads) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::size_t count : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 16U, 63U, 64U, 65U, 128U}) {
@@ -57,8 +57,8 @@ TEST(LatentAttentionKernel, TakesAnyNumberOfHeads) {
   }
 }
 
-// With two threads and one tile the context is split.
-TEST(LatentAttentionKernel, OfOneTokenSeesALongContext) {
+// With two threads and one tile, the context is split.
+TEST(LatentAttentionKernel, EqualsTheReferenceForOneTokenAfterALongContext) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const std::size_t key_dim : {40U, 64U}) {
       PagedSequences sequences(1, {1, key_dim, 32, type, 32, true}, {2000});
@@ -67,8 +67,8 @@ TEST(LatentAttentionKernel, OfOneTokenSeesALongContext) {
   }
 }
 
-// A value's scale over that of the rest would be infinite, or neither a number.
-TEST(LatentAttentionKernel, TakesARestOfZerosOrNearlyNone) {
+// A value's scale divided by the rest's would be infinite or NaN.
+TEST(LatentAttentionKernel, AcceptsARestOfZerosOrTinyValues) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     for (const float magnitude : {0.0F, 1e-36F}) {
       PagedSequences sequences(1, {1, 64, 32, type, 32, true}, {50});
@@ -79,7 +79,7 @@ TEST(LatentAttentionKernel, TakesARestOfZerosOrNearlyNone) {
   }
 }
 
-TEST(LatentAttentionKernel, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
+TEST(LatentAttentionKernel, GivesTheSameResultForAPromptInChunks) {
   constexpr std::size_t kLength = 41;
   for (const auto& [type, value_dim] :
        {std::pair{KvType::f32, 48U}, {KvType::bf16, 48U}, {KvType::int8, 48U}, {KvType::int8, 32U}}) {
@@ -104,13 +104,14 @@ TEST(LatentAttentionKernel, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
   }
 }
 
-// DeepSeek-V3: 512 + 64 numbers a token, where 128 heads of keys (128 + 64) and values (128) would be 40,960.
-TEST(LatentAttentionKernel, CacheIsSmallerThanThatOfItsHeadsBySeveralTens) {
+// DeepSeek-V3 caches 512 + 64 numbers per token. 128 heads of keys (128 + 64) and values (128) would be
+// 40,960.
+TEST(LatentAttentionKernel, CacheIsManyTimesSmallerThanThatOfItsHeads) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     const kernels::KvLayout latent{type, 1, 32, 576, 512, true};
     const kernels::KvLayout heads_apart{type, 128, 32, 192, 128};
     EXPECT_LE(latent.block_bytes(), heads_apart.block_bytes() * 15 / 1000) << name_of(type);
-    // Nothing but its numbers, and of int8 two scales.
+    // The cache contains only the numbers, and two scales for int8.
     const std::size_t size = type == KvType::f32 ? 4 : type == KvType::bf16 ? 2 : 1;
     EXPECT_EQ(latent.block_bytes(), 32 * (576 * size + (type == KvType::int8 ? 8 : 0))) << name_of(type);
   }

@@ -38,11 +38,11 @@ struct Case {
   std::size_t in_features;
 };
 
-// Whole leaves and ones cut short; heads of 7, 80 and 96 elements, which are no whole tiles or blocks.
+// Whole leaves and partial ones. Heads of 7, 80 and 96 elements are not whole tiles or blocks.
 constexpr Case kCases[] = {{16, 48},  {32, 160},  {64, 256},   {80, 400},
                            {96, 288}, {128, 700}, {256, 1024}, {7, 35}};
 
-TEST(LeafSums, OfSlicesAddUpToTheBitsOfTheWhole) {
+TEST(LeafSums, HaveTheBitsOfTheWholeAfterAddingSlices) {
   for (const WeightType type : kTypes) {
     for (const auto& [leaf, in] : kCases) {
       for (const std::size_t tokens : {1U, 5U, 33U, 70U}) {
@@ -77,7 +77,7 @@ TEST(LeafSums, AreProducts) {
       const RandomTensor x(random, 19, in);
       const RandomTensor weight(random, 37, in);
       const std::vector<double> y = product(x.view(), weight.view(), type, leaf, 0, in);
-      // The most that rounding weights and activations to the type's steps can do, in units of a product.
+      // The largest error from rounding weights and activations to the type's steps, in units of a product.
       const double step = type == WeightType::f32    ? 1e-6
                           : type == WeightType::f16  ? 0x1p-11
                           : type == WeightType::bf16 ? 0x1p-7

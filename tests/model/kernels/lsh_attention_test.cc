@@ -34,7 +34,7 @@ std::vector<float> lsh_numbers(reference::Random& random, std::size_t count) {
   return all;
 }
 
-// A sorted slot: of which token, and whether there is one.
+// A sorted slot: its token, and whether the token exists.
 struct Slot {
   std::size_t token = 0;
   bool is_padding = false;
@@ -69,8 +69,8 @@ class NaiveHead {
         const auto from = static_cast<std::size_t>(((next % count) + count) % count);
         for (std::size_t j = from * length; j < (from + 1) * length; ++j) {
           if (slots[j].is_padding || slots[j].token > own) continue;
-          // As weights are relative to each other, a score of -1e5 is one of nothing beside others; alone it
-          // is all there is.
+          // Weights are relative to each other, so a score of -1e5 has no weight next to other scores, but
+          // all the weight by itself.
           const bool is_own = slots[j].token == own;
           const double weight = is_own ? 1e-200 : std::exp(score(own, slots[j].token));
           totals[own] += weight;
@@ -207,8 +207,8 @@ TEST(LshAttention, ComposesBucketsOfFactors) {
   for (const std::size_t tokens : {17U, 100U}) expect_attention(1, {tokens, 2, 10, 8, 1, 0, 1, {4, 6}});
 }
 
-// Also more of them than there are chunks, some of which then count twice.
-TEST(LshAttention, SeesAsManyNeighboursAsAreAskedFor) {
+// Also tests more neighbours than chunks. Some chunks then count twice.
+TEST(LshAttention, SeesTheRequestedNumberOfNeighbours) {
   for (const std::size_t before : {0U, 2U, 5U}) {
     for (const std::size_t after : {0U, 1U, 3U})
       expect_attention(before * 10 + after, {50, 2, 6, 16, before, after, 2, {4}});

@@ -32,7 +32,7 @@ using reference::RandomTensor;
 constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8,
                                  WeightType::int4};
 
-// A weight as the kernels see it, and its elements as they were rounded.
+// A weight for the kernels, and its rounded elements.
 struct Packed {
   PackedLayout layout;
   std::vector<std::byte> memory;
@@ -51,7 +51,7 @@ struct Packed {
   }
 };
 
-// Activations as int8 and int4 products see them: groups of 32 in steps of their largest magnitude / 127.
+// Rounds activations like int8 and int4 products do: groups of 32 in steps of their largest magnitude / 127.
 Matrix quantized(TensorView<const float> x) {
   Matrix out{Matrix(x)};
   for (std::size_t row = 0; row < out.rows; ++row) {
@@ -88,7 +88,7 @@ bool uses_bytes(WeightType type, std::size_t tokens) {
   return is_integer(type) && !uses_tiles(type, tokens) && !blas;
 }
 
-// Activations as the product takes them.
+// Rounds activations like the product does.
 Matrix activations(WeightType type, TensorView<const float> x) {
   Matrix out{Matrix(x)};
   if (uses_tiles(type, x.rows()) || uses_pairs(type, x.rows())) {
@@ -100,8 +100,8 @@ Matrix activations(WeightType type, TensorView<const float> x) {
   return uses_bytes(type, x.rows()) ? quantized(x) : out;
 }
 
-// The same of weights: tiles have elements of int8 and int4 times their scale rounded to bf16, ties away from
-// zero.
+// Rounds weights like the product does: for tiles, int8 and int4 elements times their scale are rounded to
+// bf16, ties away from zero.
 Matrix weights(WeightType type, TensorView<const float> weight, std::size_t tokens) {
   Matrix out(weight);
   if (!is_integer(type) || !uses_tiles(type, tokens)) return out;
@@ -112,10 +112,10 @@ Matrix weights(WeightType type, TensorView<const float> weight, std::size_t toke
   return out;
 }
 
-// Operands are in [-1, 1): n products of at most 1 and their sum round by at most n^2 ulp; in practice the
-// errors' signs differ, and the sum of n terms is near sqrt(n). 4e-7 a term is three times what is seen.
-// Quantized activations may be off by one step where float32 and double round a tie differently: 1/127 for an
-// element in a few thousand.
+// Operands are in [-1, 1): n products of at most 1 and their sum round by at most n^2 ulp; in practice, the
+// errors' signs differ, and the sum of n terms is near sqrt(n). 4e-7 per term is three times the observed
+// error. Quantized activations may be off by one step where float32 and double round a tie differently: 1/127
+// for an element in a few thousand.
 double tolerance(WeightType type, std::size_t tokens, std::size_t in_features) {
   const double sums = 4e-7 * static_cast<double>(in_features + 1);
   return uses_bytes(type, tokens) ? sums + 1.01 / 127 : sums;
@@ -144,8 +144,8 @@ void expect_product(WeightType type, std::size_t tokens, std::size_t in_features
   }
 }
 
-// Up to 8 tokens (f32: 12) share a pass over a panel, 16 a tile and 32 a block of tiles; activations of many
-// are rounded.
+// Up to 8 tokens (f32: 12) share a pass over a panel, 16 share a tile, and 32 share a block of tiles.
+// Activations of many tokens are rounded.
 TEST(Matmul, EqualsTheReferenceForEveryNumberOfTokens) {
   for (const WeightType type : kTypes) {
     for (std::size_t tokens = 0; tokens <= 65; ++tokens) expect_product(type, tokens, 70, 21, 0);
@@ -174,8 +174,8 @@ TEST(Matmul, TakesRowsThatAreFurtherApartThanTheyAreWide) {
   }
 }
 
-// Panels that do not fit into the cache together are worked on in groups, and shared by threads.
-TEST(Matmul, OfManyPanelsEqualsTheReference) {
+// Panels that don't fit into the cache together are processed in groups, which threads share.
+TEST(Matmul, EqualsTheReferenceForManyPanels) {
   for (const WeightType type : kTypes) {
     expect_product(type, 1, 1500, 333, 0);
     expect_product(type, 20, 1500, 333, 1);
@@ -183,7 +183,7 @@ TEST(Matmul, OfManyPanelsEqualsTheReference) {
 }
 
 // Sums of tiles are in registers over a slab of 256 features, or all of them, and wait for the next.
-TEST(Matmul, OfManyFeaturesEqualsTheReference) {
+TEST(Matmul, EqualsTheReferenceForManyFeatures) {
   for (const WeightType type : kTypes) {
     expect_product(type, 20, 2081, 17, 0);
     expect_product(type, 45, 4129, 49, 0);
@@ -191,7 +191,7 @@ TEST(Matmul, OfManyFeaturesEqualsTheReference) {
   }
 }
 
-// More than tiles keep near: tokens of a chunk, panels of a group, features of a slab.
+// Exceeds the tiles' limits: tokens of a chunk, panels of a group, features of a slab.
 TEST(Matmul, InSeveralPassesEqualsTheReference) {
   for (const WeightType type : kTypes) {
     expect_product(type, 531, 290, 50, 0);
@@ -199,7 +199,7 @@ TEST(Matmul, InSeveralPassesEqualsTheReference) {
   }
 }
 
-TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
+TEST(Matmul, GatedEqualsTheActivatedProduct) {
   for (const WeightType type : kTypes) {
     for (const auto& [tokens, in_features, size] :
          {std::array<std::size_t, 3>{17, 40, 16}, {33, 300, 48}, {530, 520, 320}, {530, 40, 1024}}) {
@@ -227,9 +227,9 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
   }
 }
 
-// What a product gives the next one in tiles is what that would have rounded, zeros beyond the tokens
-// included.
-TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
+// A gated product can write its output as tiles for the next product. The tiles hold the values that the next
+// product would have rounded itself, and zeros after the last token.
+TEST(Matmul, GatedWritesTilesForTheNextProduct) {
   for (const WeightType type : kTypes) {
     for (const auto& [tokens, in_features, size] :
          {std::array<std::size_t, 3>{17, 40, 32}, {33, 300, 96}, {531, 520, 320}, {49, 64, 1024}}) {
@@ -268,7 +268,7 @@ TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
   }
 }
 
-TEST(Matmul, OfFewerTokensNeedsNoMoreScratch) {
+TEST(Matmul, NeedsNoMoreScratchForFewerTokens) {
   for (const WeightType type : kTypes) {
     for (const std::size_t in_features : {1U, 40U, 64U, 1000U, 2048U, 11008U}) {
       for (std::size_t tokens = 1; tokens < 70; ++tokens) {
@@ -280,7 +280,7 @@ TEST(Matmul, OfFewerTokensNeedsNoMoreScratch) {
   }
 }
 
-TEST(Matmul, OfNoInputFeaturesIsZero) {
+TEST(Matmul, IsZeroWithoutInputFeatures) {
   for (const WeightType type : kTypes) {
     for (const std::size_t tokens : {1U, 20U}) {
       std::vector<float> y(tokens * 40, std::numeric_limits<float>::quiet_NaN());
@@ -292,9 +292,9 @@ TEST(Matmul, OfNoInputFeaturesIsZero) {
   }
 }
 
-// Quantized sums stay within their integers: the largest elements of both operands, of either sign.
+// Quantized sums stay within their integers for the largest elements of both operands with either sign.
 // Scales are 1 and every sum fits in a float, so no instruction set may differ by a bit.
-TEST(Matmul, OfIntegersIsExactWithEveryInstructionSet) {
+TEST(Matmul, IsExactForIntegersWithEveryInstructionSet) {
   constexpr std::size_t kOut = 37;
   for (const auto& [type, largest] : {std::pair{WeightType::int8, 127}, {WeightType::int4, -8}}) {
     for (const std::size_t in : {32U, 96U, 512U}) {

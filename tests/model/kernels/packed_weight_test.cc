@@ -41,9 +41,9 @@ float largest_of_group(TensorView<const float> rows, std::size_t row, std::size_
   return largest;
 }
 
-// The most that an element may be off. 16-bit types: half a unit in the last place. int8: half a step of the
-// group's scale, largest / 127, plus 127 times the rounding of that scale to f16 (2^-11). int4: the same with
-// largest / 8 and 8; at the far end of the scale, where +8 is not to be had, a whole step.
+// Returns the largest error of an element. 16-bit types: half a unit in the last place. int8: half a step of
+// the group's scale, largest / 127, plus 127 times the rounding of this scale to f16 (2^-11). int4: the same
+// with largest / 8 and 8, but a whole step at the far end of the scale, which lacks +8.
 float bound(WeightType type, float value, float largest) {
   switch (type) {
     case WeightType::f32:
@@ -81,7 +81,7 @@ TEST(PackedWeight, HoldsEveryElementUpToTheRoundingOfItsType) {
   }
 }
 
-TEST(PackedWeight, LosesNothingOfWhatItsTypeCanHold) {
+TEST(PackedWeight, KeepsValuesThatItsTypeCanRepresent) {
   std::vector<float> values;
   for (int i = -60; i < 68; ++i) values.push_back(static_cast<float>(i) * 0.125F);
   const TensorView<const float> rows(values.data(), 2, 64);
@@ -90,7 +90,7 @@ TEST(PackedWeight, LosesNothingOfWhatItsTypeCanHold) {
   }
 }
 
-// A group whose scale and elements are those of Q8_0 and Q4_0 is taken over as it is.
+// A group with the scale and elements of Q8_0 and Q4_0 is stored unchanged.
 TEST(PackedWeight, TakesOverQuantizedGroupsExactly) {
   std::vector<float> eight;
   std::vector<float> four;
@@ -109,8 +109,8 @@ std::vector<std::byte> packed(WeightType type, const StoredRows& rows) {
   return memory;
 }
 
-// Bit by bit, in strips that are whole and in others.
-TEST(PackedWeight, OfHalvesIsThatOfTheSameFloats) {
+// Compares every bit, in whole and partial strips.
+TEST(PackedWeight, HasTheSameBytesFromHalvesAndFloats) {
   Random random(2);
   for (const std::size_t rows : {5U, 16U, 40U}) {
     for (const std::size_t columns : {1U, 63U, 64U, 100U, 640U}) {
@@ -148,8 +148,9 @@ TEST(PackedWeight, RoundsToF16AsOneNumberIsRounded) {
   }
 }
 
-// Of two magnitudes the first is the one that 4 bits hold: the other end of the scale is 7, not 8.
-TEST(PackedWeight, OfInt4HoldsTheFirstOfTheLargest) {
+// If two elements have the largest magnitude, 4 bits hold the first one exactly. The scale's other end is 7,
+// not 8.
+TEST(PackedWeight, WithInt4KeepsTheFirstOfTwoLargestElements) {
   for (const float first : {2.0F, -2.0F}) {
     for (const std::size_t place : {0U, 3U, 15U, 16U, 30U}) {
       std::vector<float> values(3 * 32, 0.25F);
@@ -162,15 +163,15 @@ TEST(PackedWeight, OfInt4HoldsTheFirstOfTheLargest) {
   }
 }
 
-// Its group's scale is made of the others.
-TEST(PackedWeight, OfInt8HoldsWhatIsNoNumberAsZero) {
+// The group's scale ignores NaN.
+TEST(PackedWeight, WithInt8StoresNanAsZero) {
   std::vector<float> values(64, 0.5F);
   values[3] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> out = packed_and_unpacked(WeightType::int8, {values.data(), 1, values.size()});
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(out[i], i == 3 ? 0.0F : 0.5F, 1e-3F) << i;
 }
 
-TEST(PackedWeight, OfZerosIsZero) {
+TEST(PackedWeight, KeepsZeros) {
   const std::vector<float> zeros(3 * 70, 0.0F);
   for (const WeightType type : kTypes) EXPECT_EQ(packed_and_unpacked(type, {zeros.data(), 3, 70}), zeros);
 }
@@ -212,8 +213,8 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
   EXPECT_EQ(bf16_to_float(float_to_bf16(1.0F + 3 * 0x1p-8F)), 1.0F + 0x1p-6F);
 }
 
-// Groups that no rounding of ours would give: their largest element is not at the end of the scale.
-TEST(PackedWeight, TakesGroupsOverAsTheyAre) {
+// Our rounding would not give these groups, because their largest element is not at the end of the scale.
+TEST(PackedWeight, KeepsQuantizedGroupsUnchanged) {
   Random random(6);
   for (const WeightType type : {WeightType::int8, WeightType::int4}) {
     const std::size_t end = type == WeightType::int8 ? 128 : 8;  // elements are in [-end, end)

@@ -21,11 +21,11 @@ struct CacheShape {
   std::size_t key_dim = 8;
   std::size_t block_size = 4;
   KvType type = KvType::f32;
-  std::size_t value_dim = 0;  // 0: as key_dim
+  std::size_t value_dim = 0;  // 0: equal to key_dim
   bool latent = false;
 };
 
-// The kernel's options that the reference has too.
+// Returns the kernel's options that the reference supports.
 inline reference::Pattern reference_of(const kernels::AttentionPattern& pattern) {
   return {.causal = pattern.causal,
           .window = pattern.window,
@@ -33,19 +33,19 @@ inline reference::Pattern reference_of(const kernels::AttentionPattern& pattern)
           .chunks_before = pattern.chunks_before};
 }
 
-// A cache filled with NaN, so that reading a slot that nobody wrote is seen.
+// A cache filled with NaN, which reveals reads of unwritten slots.
 class PagedSequences {
  public:
   PagedSequences(std::uint64_t seed, CacheShape shape, const std::vector<std::size_t>& lengths)
       : random_(seed), shape_(shape), lengths_(lengths) {
-    std::size_t blocks = 3;  // that nobody uses
+    std::size_t blocks = 3;  // unused blocks
     for (const std::size_t length : lengths) blocks += blocks_for(length);
     std::vector<std::int32_t> free(blocks);
     for (std::size_t i = 0; i < blocks; ++i) free[i] = static_cast<std::int32_t>(i);
     for (std::size_t i = blocks; i > 1; --i) std::swap(free[i - 1], free[random_.integer(0, i - 1)]);
     const kernels::KvLayout layout{shape.type,    shape.kv_heads, shape.block_size,
                                    shape.key_dim, value_dim(),    shape.latent};
-    // 0xff everywhere is a NaN of f32 and of bf16; int8 has none, but its scales have.
+    // Bytes of 0xff are NaN in f32 and bf16. int8 has no NaN, but its scales do.
     memory_.assign(blocks * layout.block_bytes(), std::byte{0xff});
     cache_ = {layout, memory_.data(), layout.block_bytes()};
     for (const std::size_t length : lengths) {
@@ -76,7 +76,7 @@ class PagedSequences {
                                value(sequence).rows_from(begin, end - begin), spans, cache_);
   }
 
-  // What the cache holds of a sequence, by the layout's description: [length, kv_heads * key_dim] ...
+  // Reads a sequence's keys from the cache by the layout's description: [length, kv_heads * key_dim].
   reference::Matrix cached_keys(std::size_t sequence) const {
     const std::size_t dim = shape_.key_dim;
     reference::Matrix out(lengths_[sequence], shape_.kv_heads * dim);
@@ -92,7 +92,7 @@ class PagedSequences {
               });
     return out;
   }
-  // ... and [length, kv_heads * value_dim].
+  // Reads a sequence's values from the cache: [length, kv_heads * value_dim].
   reference::Matrix cached_values(std::size_t sequence) const {
     reference::Matrix out(lengths_[sequence], shape_.kv_heads * value_dim());
     for_slots(sequence,
@@ -105,8 +105,8 @@ class PagedSequences {
     return out;
   }
 
-  // Attention of the last `queries[s]` tokens of every sequence s, in one ragged batch, and its reference on
-  // what the cache holds. Blocks that have left the window hold NaN by then.
+  // Checks the attention of the last `queries[s]` tokens of every sequence s, in one ragged batch, against
+  // the reference on the cache's contents. Blocks that have left the window contain NaN.
   void expect_attention(const std::vector<std::size_t>& queries, const std::vector<std::size_t>& kv_of_head,
                         kernels::AttentionPattern pattern, double tolerance, float softcap = 0.0F,
                         std::span<const float> alibi_slopes = {}, const std::vector<bool>& bidirectional = {},
@@ -123,7 +123,7 @@ class PagedSequences {
     }
     const reference::RandomTensor query(random_, tokens, kv_of_head.size() * shape_.key_dim, 3);
     const reference::RandomTensor out(random_, tokens, kv_of_head.size() * value_dim(), 1);
-    // Six bits, so that the product with the scale is exact in bf16.
+    // Six bits, so the product with the scale is exact in bf16.
     for (std::size_t t = 0; t < tokens; ++t) {
       for (float& q : std::span(query.view().row(t), query.view().columns()))
         q = std::round(q * 32.0F) / 32.0F;
@@ -148,7 +148,7 @@ class PagedSequences {
     }
   }
 
-  // The kernel with as much scratch as attention_scratch asks for, and guards behind every thread's.
+  // Runs the kernel with exactly attention_scratch floats, and guards after every thread's scratch.
   void attend(TensorView<const float> query, const std::vector<kernels::AttentionSpan>& spans,
               const std::vector<std::size_t>& kv_of_head, kernels::AttentionPattern pattern,
               std::size_t max_blocks, TensorView<float> out, float softcap = 0.0F,
@@ -196,7 +196,7 @@ class PagedSequences {
                   std::byte{0xff});
   }
 
-  // A value and, from the next whole vector on, the rest of the key.
+  // A value is followed by the rest of the key, from the next whole vector on.
   reference::Matrix cached_latents(std::size_t sequence) const {
     const std::size_t dim = shape_.key_dim;
     const kernels::KvLayout& layout = cache_.layout;
@@ -229,7 +229,7 @@ class PagedSequences {
     }
   }
 
-  // Elements that lie together; stated here once more, as the layout's description says it.
+  // Elements that are stored together. Repeats the layout's description on purpose.
   std::size_t step() const {
     if (shape_.type == KvType::f32) return 1;
     if (shape_.type == KvType::bf16) return 2;

@@ -1,4 +1,4 @@
-// Weights of the quantized types of checkpoints, in memory as they are stored.
+// Weights of the quantized types of checkpoints, stored in memory as in the file.
 #include "model/kernels/elementwise.h"
 #include "model/kernels/matmul.h"
 #include "model/kernels/simd/isa.h"
@@ -29,7 +29,7 @@ struct Slice {
   std::size_t end;
 };
 
-// Whole super-blocks, and ones that begin and end within super-blocks, blocks and groups.
+// Whole super-blocks, and slices that begin and end within super-blocks, blocks and groups.
 constexpr Slice kSlices[] = {{0, 256},   {0, 768},   {64, 320}, {128, 192}, {192, 448}, {32, 288}, {96, 160},
                              {240, 528}, {224, 256}, {48, 700}, {0, 80},    {80, 160},  {32, 64}};
 
@@ -52,9 +52,9 @@ TEST(QuantizedWeight, HoldsTheFormatsValuesBitForBit) {
   }
 }
 
-// Bytes of 256 elements in a file. IQ4_XS has scales of 6 bits there, and of 8 in memory. NVFP4 has 144
-// there, and 4 more in memory.
-TEST(QuantizedWeight, TakesNoMoreMemoryThanTheFile) {
+// Bytes of 256 elements in a file. IQ4_XS has scales of 6 bits in files and of 8 in memory. NVFP4 has 144
+// bytes in files, and 4 more in memory.
+TEST(QuantizedWeight, NeedsNoMoreMemoryThanTheFile) {
   for (const auto& [type, stored] :
        {std::pair{WeightType::q4_k, 144}, {WeightType::q5_k, 176},  {WeightType::q6_k, 210},
         {WeightType::q3_k, 110},          {WeightType::q2_k, 84},   {WeightType::q4_1, 160},
@@ -65,14 +65,14 @@ TEST(QuantizedWeight, TakesNoMoreMemoryThanTheFile) {
         {WeightType::tq1_0, 54},          {WeightType::tq2_0, 66},  {WeightType::nvfp4, 148}}) {
     EXPECT_EQ((PackedLayout{type, 32, 4096}.bytes()), 32U * 16 * static_cast<unsigned>(stored))
         << name_of(type);
-    // A quarter of 11008 columns, which is no whole number of super-blocks.
+    // A quarter of 11008 columns, which is not a whole number of super-blocks.
     const PackedLayout slice{type, 16, 2752, false, 0, 2752 % 256};
     EXPECT_LE(static_cast<double>(slice.bytes()), 1.012 * 16 * 2752 / 256 * stored) << name_of(type);
   }
 }
 
-// Bytes of a group in a file: its elements, a scale of 16 bits, a zero point of 4 bits. Symmetric ones of
-// compressed-tensors have none. A rank's columns may begin and end within a group.
+// Bytes of a group in a file: its elements, a scale of 16 bits, and a zero point of 4 bits. Symmetric groups
+// of compressed-tensors have no zero point. A rank's columns may begin and end within a group.
 TEST(QuantizedWeight, GroupsWithZeroPointsTakeLittleMoreMemoryThanTheFile) {
   for (const auto& [type, group] : {std::pair{WeightType::int4_g32, 32},
                                     {WeightType::int4_g64, 64},
@@ -106,7 +106,7 @@ double bf16_half_up(float value) {
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x8000U) & 0xffff0000U);
 }
 
-// Activations as integers: groups of 32 columns, counted from where a super-block begins in the file.
+// Activations as integers: groups of 32 columns, counted from a super-block's beginning in the file.
 struct Quantized {
   std::vector<std::int8_t> bytes;
   std::vector<float> scales;
@@ -126,7 +126,7 @@ struct Quantized {
 
 struct Expected {
   double value = 0.0;
-  double magnitude = 0.0;  // of all terms
+  double magnitude = 0.0;  // sum of the magnitudes of all terms
   double terms = 0.0;
 };
 
@@ -165,8 +165,8 @@ Expected expected_product(const RandomQuantized& weight, std::size_t row, const 
   return out;
 }
 
-// Every term of a sum in float32 is rounded at most three times, u = 2^-24: where it is made, of two factors
-// of which one is rounded itself; and then with each of the sums that it is part of.
+// Every term of a sum in float32 is rounded at most three times, u = 2^-24: as a product of two factors, of
+// which one is rounded, and then in each sum that contains it.
 double bound(const Expected& expected) {
   return (expected.terms + 3) * 0x1p-24 * 1.01 * expected.magnitude + 1e-30;
 }
@@ -212,7 +212,7 @@ TEST(QuantizedWeight, ProductsOfManyPanelsAreShared) {
   }
 }
 
-// The largest elements of both operands, of either sign.
+// Both operands have their largest elements, with either sign.
 TEST(QuantizedWeight, SumsDoNotSaturate) {
   for (const WeightType type : kQuantizedTypes) {
     for (const float sign : {1.0F, -1.0F}) {
@@ -240,7 +240,7 @@ TEST(QuantizedWeight, SumsDoNotSaturate) {
   }
 }
 
-// What a row's product is does not depend on how many there are, where every number takes the same path.
+// A row's product does not depend on the number of rows if every number takes the same path.
 TEST(QuantizedWeight, ProductsHaveTheSameBitsInAnyBatch) {
   for (const WeightType type : kQuantizedTypes) {
     Random random(3);
@@ -264,7 +264,7 @@ TEST(QuantizedWeight, ProductsHaveTheSameBitsInAnyBatch) {
   }
 }
 
-// Leaves of a head, of blocks, and such as cut groups of columns out of a super-block.
+// Leaves of a head, of blocks, and leaves that cut groups of columns out of a super-block.
 TEST(QuantizedWeight, LeafSumsOfSlicesAddUpToTheBitsOfTheWhole) {
   for (const WeightType type : kQuantizedTypes) {
     for (const std::size_t leaf : {32U, 64U, 96U, 128U, 160U, 256U}) {

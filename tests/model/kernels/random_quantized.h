@@ -83,7 +83,7 @@ class RandomQuantized {
     return kernels::CodeString(format_, [bytes](std::size_t index) { return std::uint32_t{bytes[index]}; });
   }
 
-  // The value of an element is its scale times its number, and its offset added.
+  // An element's value is its scale times its number plus its offset.
   double scale(std::size_t row, std::size_t column) const {
     const std::size_t group = group_of(row, column);
     const int byte = scales_[group];
@@ -157,7 +157,7 @@ class RandomQuantized {
     return kernels::bf16_to_float(halves_[2 * (row * super_blocks_ + column / kSuper) + 1]);
   }
 
-  // Alike over as many columns as share a scale in the file.
+  // Sets equal zero points for columns that share a scale in the file.
   void set_zero_points(reference::Random& random) {
     const std::size_t together = std::max<std::size_t>(format_.scale_group / 32, 1);
     for (std::size_t group = 0; group < halves_.size(); ++group) {
@@ -195,7 +195,7 @@ struct PackedQuantized {
   kernels::PackedLayout layout;
   std::vector<std::byte> memory;
 
-  // The rows have the super-blocks from that of `begin` to that of `end`.
+  // The rows contain the super-blocks from `begin`'s to `end`'s.
   PackedQuantized(RandomQuantized& weight, std::size_t out_features, std::size_t begin, std::size_t end,
                   std::size_t leaf = 0)
       : layout{weight.type(), out_features, end - begin, leaf > 0, leaf, begin % RandomQuantized::kSuper},

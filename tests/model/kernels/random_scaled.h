@@ -22,13 +22,13 @@ inline double value_of_e4m3(unsigned bits) {
   return bits >= 128 ? -magnitude : magnitude;
 }
 
-// The largest number of a type's bits.
+// Returns the largest number of a type's bits.
 inline std::size_t most_of(WeightType type) {
   return type == WeightType::int4_scaled || type == WeightType::nf4 ? 15 : 255;
 }
 
-// Columns from `phase` on of a matrix whose groups are of `group` columns, or of any that a list tells; rows
-// in blocks of `row_block` share their scales.
+// Columns from `phase` on of a matrix. Groups have `group` columns, or the sizes in a list. Blocks of
+// `row_block` rows share scales.
 struct ScaledCase {
   WeightType type;
   kernels::ScaleType scale_type;

@@ -15,7 +15,7 @@ using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
 
-// Heads of head_dim elements, of which 2 * half are turned.
+// Rotates 2 * half elements of heads of head_dim elements.
 void expect_rotation(std::size_t tokens, std::size_t heads, std::size_t head_dim, std::size_t half,
                      std::size_t padding) {
   SCOPED_TRACE(testing::Message() << tokens << " tokens, 2 x " << half << " of " << heads << " x "
@@ -42,14 +42,14 @@ TEST(Rotate, TurnsEveryHeadByItsTokensAngles) {
   expect_rotation(1, 1, 128, 64, 0);
 }
 
-TEST(Rotate, LeavesTheRestOfAHeadAlone) {
+TEST(Rotate, LeavesTheRestOfAHeadUnchanged) {
   for (std::size_t half = 0; half <= 12; ++half) expect_rotation(3, 2, 24, half, 0);
 }
 
 // Queries and keys are columns of one product.
-TEST(Rotate, LeavesTheColumnsBesideItsOwnAlone) { expect_rotation(5, 3, 12, 6, 11); }
+TEST(Rotate, LeavesOtherColumnsUnchanged) { expect_rotation(5, 3, 12, 6, 11); }
 
-// The same turn of the same pairs, which lie elsewhere.
+// RotatePairs rotates neighbours by the same angles as Rotate does halves.
 TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
   for (const std::size_t half : {1U, 2U, 3U, 8U, 32U}) {
     Random random(half);
@@ -76,7 +76,7 @@ TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
   }
 }
 
-TEST(Rotate, TakesManyTokensAndNone) {
+TEST(Rotate, AcceptsManyTokensAndNoTokens) {
   expect_rotation(900, 3, 64, 32, 0);
   kernels::rotate(TensorView<float>(nullptr, 0, 16), 8, TensorView<const float>(nullptr, 0, 4),
                   TensorView<const float>(nullptr, 0, 4));

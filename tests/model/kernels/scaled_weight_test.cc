@@ -1,4 +1,4 @@
-// Weights of FP8, int8 and int4 with the scales of any blocks, in memory as they are stored.
+// Weights of FP8, int8 and int4 with scales of any blocks, stored in memory as in the file.
 #include "model/kernels/matmul.h"
 #include "model/kernels/simd/isa.h"
 #include "model/kernels/simd/matmul/packed.h"
@@ -24,8 +24,8 @@ using reference::RandomTensor;
 using test::RandomScaled;
 using test::ScaledCase;
 
-// One scale, blocks that panels cut, a scale a row, groups in order and in none; groups that begin before the
-// first column.
+// One scale, blocks that panels cut, a scale per row, groups in order and in any order, and groups that begin
+// before the first column.
 constexpr ScaledCase kCases[] = {
     {WeightType::f8_e4m3, ScaleType::f32, false, 1000, 1000, 0},
     {WeightType::f8_e4m3, ScaleType::f32, false, 128, 128, 0},
@@ -69,7 +69,7 @@ TEST(ScaledWeight, HoldsTheFormatsValuesBitForBit) {
   }
 }
 
-// A file has a byte an element and a number for every block; with a list of groups, half a byte, and 2.5
+// A file has a byte per element and a number per block. With a list of groups, it has half a byte, and 2.5
 // bytes for each row of a group.
 TEST(ScaledWeight, TakesLittleMoreMemoryThanTheFile) {
   const PackedLayout blocks{
@@ -106,7 +106,7 @@ TEST(ScaledWeight, TakesLittleMoreMemoryThanTheFile) {
   EXPECT_EQ(nf4.bytes(), 256U * (2048 + 4 * 64));
 }
 
-// Whether activations are pairs of bf16, which elements are exact in.
+// Whether activations are pairs of bf16. Elements are exact in bf16.
 bool uses_pairs(const ScaledCase& of) {
   return of.type == WeightType::f8_e4m3 && kernels::scaled_kernels().multiply_pairs != nullptr &&
          kernels::bf16_pairs_are_fast();
@@ -143,7 +143,7 @@ void expect_product(const ScaledCase& of, std::size_t tokens, std::size_t column
         expected += term;
         magnitude += std::abs(term);
       }
-      // A term is rounded, and then with each of the sums that it is part of; the sum of a group once more.
+      // A term is rounded, and then in each sum that contains it. A group's sum is rounded once more.
       const double bound = (static_cast<double>(columns) + 3) * 0x1p-24 * 1.01 * magnitude;
       ASSERT_NEAR(y.view()(token, row), expected, bound) << token << ", " << row;
     }
@@ -155,7 +155,7 @@ void expect_product(const ScaledCase& of, std::size_t tokens, std::size_t column
   }
 }
 
-TEST(ScaledWeight, ProductsAreThoseOfItsValuesUpToTheRoundingOfFloats) {
+TEST(ScaledWeight, ProductsMatchItsValuesUpToFloatRounding) {
   for (const ScaledCase& of : kCases) {
     for (const std::size_t columns : {1U, 31U, 129U, 600U}) {
       for (const std::size_t tokens : {1U, 2U, 3U, 5U, 17U}) expect_product(of, tokens, columns, 37);
@@ -178,7 +178,7 @@ std::vector<float> product(const PackedLayout& layout, const std::vector<std::by
   return y;
 }
 
-// Few tokens read panels as they are, and many widen them first.
+// Products for few tokens read panels directly. Products for many tokens widen them first.
 TEST(ScaledWeight, ProductsHaveTheSameBitsInAnyBatch) {
   for (const ScaledCase& of : kCases) {
     Random random(3);
@@ -195,7 +195,6 @@ TEST(ScaledWeight, ProductsHaveTheSameBitsInAnyBatch) {
   }
 }
 
-// Those of the float32 values.
 TEST(ScaledWeight, SumsOfLeavesHaveTheBitsOfFloat32Weights) {
   for (const ScaledCase& of : kCases) {
     for (const std::size_t leaf : {20U, 33U, 64U, 128U}) {

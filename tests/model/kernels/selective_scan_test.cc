@@ -41,7 +41,7 @@ struct ScanProblem {
     state.assign(kernels::selective_state_floats(channels, state_size), 77.0F);
   }
 
-  // The channels [first, first + count) as a problem of their own.
+  // Returns the channels [first, first + count) as a separate problem.
   ScanProblem part(std::size_t first, std::size_t count) const {
     ScanProblem own(tokens, count, state_size);
     own.b = b;
@@ -57,7 +57,7 @@ struct ScanProblem {
     return own;
   }
 
-  // The tokens [first, first + count), with copies of the state on the way.
+  // Runs the tokens [first, first + count) and copies the state on the way.
   void run(std::size_t first, std::size_t count, std::span<const kernels::StateCopy> copies = {}) {
     constexpr std::size_t kBlock = kernels::kScanChannels;
     std::vector<float> rates(state.size());
@@ -136,7 +136,7 @@ TEST(SelectiveScan, HasTheSameBitsInAnySteps) {
   EXPECT_EQ(cut.state, whole.state);
 }
 
-TEST(SelectiveScan, HasTheSameBitsHoweverChannelsAreDivided) {
+TEST(SelectiveScan, HasTheSameBitsForAnyDivisionOfChannels) {
   ScanProblem whole(9, 40, 16);
   whole.run(0, whole.tokens);
   for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{0, 3}, {3, 21}, {24, 16}}) {

@@ -1,4 +1,4 @@
-// Attention whose splits several ranks compute has the bits of paged_attention.
+// Attention with splits that several ranks compute has the bits of paged_attention.
 #include "model/kernels/split_attention.h"
 
 #include "model/kernels/attention.h"
@@ -135,7 +135,7 @@ TEST_P(SplitAttention, HasTheBitsOfPagedAttention) {
   EXPECT_EQ(std::memcmp(merged.data(), whole.data(), whole.size() * sizeof(float)), 0);
 }
 
-// A split that no rank owns, and one that lies in the place of another, change the result.
+// The result changes if no rank owns a split, or a split lies in another's place.
 TEST_P(SplitAttention, NeedsEachSplitInItsPlace) {
   const std::vector<float> whole = expected();
   attend_on_all_ranks();

@@ -21,7 +21,7 @@ using reference::RandomTensor;
 constexpr std::size_t kRows = 5;
 constexpr double kFloatNoise = 2e-6;  // sums of a few products near 1
 
-// Sizes below, at and above the number of elements that are mixed at a time.
+// Covers sizes below, at and above the number of elements that are mixed at a time.
 TEST(Streams, AreMixedByTheirCoefficients) {
   for (const std::size_t size : {3U, 128U, 200U}) {
     for (const std::size_t count : {2U, 4U, 16U}) {
@@ -130,7 +130,7 @@ TEST(Streams, AreAttendedToByTheirNormedProducts) {
   EXPECT_CLOSE(TensorView<const float>(weights.data(), kRows, kCount), expected, 10 * kFloatNoise);
 }
 
-TEST(Streams, GetTheMagnitudeOfAnotherStreamUnlessTheyAreAlmostZero) {
+TEST(Streams, GetTheMagnitudeOfAnotherStreamIfTheyAreNotAlmostZero) {
   constexpr std::size_t kSize = 50;
   constexpr float kLeast = 1e-5F;
   Random random(2);
@@ -175,8 +175,8 @@ TEST(GateCutoff, IsSomeStandardDeviationsAboveTheMean) {
   EXPECT_CLOSE(x.view(), expected, kFloatNoise);
 }
 
-// Ranks have different leaves, of which the last one of all columns may be narrower.
-TEST(GateCutoff, AddsUpLeavesToTheSameBitsWhereverRanksDivideThem) {
+// Ranks have different leaves. The last leaf of all columns may be narrower.
+TEST(GateCutoff, AddsUpLeavesToTheSameBitsForAnyDivision) {
   constexpr std::size_t kColumns = 75;
   constexpr std::size_t kLeaf = 16;
   Random random(4);

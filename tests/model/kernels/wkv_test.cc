@@ -1,4 +1,4 @@
-// RWKV-7's recurrence, and what surrounds it, against their formulas in double precision.
+// RWKV-7's recurrence, and the operations around it, against their formulas in double precision.
 #include "model/kernels/wkv.h"
 
 #include "tests/reference/random.h"
@@ -118,7 +118,7 @@ TEST(WkvScan, HasTheSameBitsInAnySteps) {
 
 double logistic(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-// The second head has no key at all, so its direction of removal has no length.
+// The second head has no key, so its removal direction has no length.
 TEST(WkvInputs, EqualTheirFormulas) {
   constexpr std::size_t kTokens = 5;
   constexpr std::size_t kHeadDim = 12;

@@ -1,4 +1,4 @@
-// Adapters of the layers of other families, beside the model and merged into it. PEFT adds B A to fused
+// Adapters of other families' layers, next to the model and merged into it. PEFT adds B A to fused
 // projections, transposed matrices, embeddings and heads, too.
 #include "model/config/config.h"
 #include "model/weights/adapters/merged_checkpoint.h"
@@ -138,8 +138,8 @@ class UntiedCheckpoint final : public WeightSource {
   std::string head_;
 };
 
-// An adapter of one of both tables changes only this one.
-TEST(TiedEmbeddings, AreAdaptedApart) {
+// An adapter of one table changes only this table.
+TEST(TiedEmbeddings, AreAdaptedSeparately) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-mqa-tied");
   const CheckpointConfig config = load_config(fixture.folder);

@@ -1,4 +1,4 @@
-// Adapters beside a model: logits by PEFT's formulas, at any number of ranks.
+// Adapters next to a model: logits by PEFT's formulas, on any number of ranks.
 #include "model/config/config.h"
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/adapters/merged_checkpoint.h"
@@ -67,7 +67,7 @@ TEST_P(AdapterFixtures, GiveTheLogitsInHalfBatches) {
   EXPECT_LE(decoder.difference(decoder.append(fixture_.prompt), fixture_.rows), kTolerance);
 }
 
-TEST_P(AdapterFixtures, LeaveOtherRowsAsTheyAre) {
+TEST_P(AdapterFixtures, LeaveOtherRowsUnchanged) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   const auto source = open_with(fixture_.base, {peft(fixture_)});
   const auto base = open_checkpoint(fixture_.base);
@@ -76,7 +76,7 @@ TEST_P(AdapterFixtures, LeaveOtherRowsAsTheyAre) {
   EXPECT_EQ(decoder.append(fixture_.prompt), plain.append(fixture_.prompt));
 }
 
-// Each rank also computes the whole model alone.
+// Each rank also computes the whole model by itself.
 TEST_P(AdapterFixtures, GiveTheSameBitsOnAnyNumberOfRanks) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   const auto source = open_with(fixture_.base, {peft(fixture_)});
@@ -97,8 +97,8 @@ TEST_P(AdapterFixtures, GiveTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
-// Two adapters in one model, each with rows of its own, need as much memory as the model has counted.
-TEST_P(AdapterFixtures, WorkBesideOtherAdapters) {
+// Two adapters in one model, each with its own rows, need the memory that the model has counted.
+TEST_P(AdapterFixtures, WorkTogetherWithOtherAdapters) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   AdapterOptions none = peft(fixture_, "none");
   none.scale = 0.0;
@@ -178,7 +178,7 @@ nlohmann::json tensor(const std::string& name, const std::vector<std::size_t>& s
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-TEST(PeftAdapter, RefusesByNameWhatItCannotDo) {
+TEST(PeftAdapter, RejectsUnsupportedFieldsByName) {
   ChangedAdapter adapter;
   EXPECT_EQ(adapter.error(), "");
   const std::pair<std::string, nlohmann::json> refused[] = {

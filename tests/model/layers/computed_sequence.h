@@ -1,4 +1,4 @@
-// Logits and hidden states of a sequence, also of a layer that reads states.
+// Logits and hidden states of a sequence, also for layers that read states.
 #pragma once
 
 #include "model/layers/model.h"
@@ -12,13 +12,14 @@
 
 namespace tp::test {
 
-// What a decoder makes of one sequence on this rank.
+// Outputs of a decoder for one sequence on this rank.
 struct Results {
   std::vector<float> logits;               // [tokens, local_vocab]
   std::vector<std::vector<float>> hidden;  // [tokens][hidden_size]
 };
 
-// In steps of `chunk` tokens. `states`: of a decoder that reads them, one per token. Collective.
+// Computes the sequence in steps of `chunk` tokens. `states`: one per token, for decoders that read states.
+// Collective.
 inline Results compute(Communicator& comm, const ModelSpec& spec, const WeightSource& source,
                        const std::vector<TokenId>& tokens, std::size_t chunk,
                        const std::vector<const float*>& states = {}) {

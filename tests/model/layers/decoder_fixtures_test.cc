@@ -14,10 +14,10 @@ namespace {
 using reference::Fixture;
 using test::ModelUnderTest;
 
-// Float32 noise of most models is 6e-6 by their meta.json (float64 against float32, and two implementations
-// against each other); ours adds other orders of summation and its own exp. 1e-4 is still a tenth of what the
-// fixtures' README allows, and far below what one wrong element of a weight changes. A model with more noise,
-// such as GPT-Neo with its scores of many times the usual size, gets a multiple of it.
+// The float32 noise of most models is 6e-6 according to meta.json (float64 against float32, and two
+// implementations against each other). Our model has other orders of summation and its own exp. 1e-4 is a
+// tenth of the error that the fixtures' README allows, and far below the effect of one wrong element of a
+// weight. A noisier model, such as GPT-Neo with its large scores, gets a multiple of its noise.
 double tolerance(const Fixture& fixture) { return std::max(1e-4, 4 * fixture.noise); }
 
 class FamilyFixture : public testing::TestWithParam<Fixture> {
@@ -35,15 +35,15 @@ TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
   ModelUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   std::vector<float> logits = decoder.append(GetParam().prompt);
   EXPECT_LE(decoder.difference(logits, GetParam().rows), tolerance(GetParam()));
-  if (decoder.spec().recomputes) return;  // every token changes what those before it give
+  if (decoder.spec().recomputes) return;  // every token changes the logits of earlier tokens
   const std::vector<float> more =
       decoder.append(std::span(GetParam().greedy).first(GetParam().greedy.size() - 1));
   logits.insert(logits.end(), more.begin(), more.end());
   EXPECT_LE(decoder.difference(logits, GetParam().greedy_rows), tolerance(GetParam()));
 }
 
-// Of chunks, so that halves also depend on what earlier steps left. Every family that can be divided has as
-// many sums in both halves, whatever it is made of.
+// The prompt takes several chunks, so half-batches also depend on earlier steps. In every family that can be
+// divided, both halves have the same number of sums.
 TEST_P(FamilyFixture, GivesThemInTwoHalfBatchesInTurns) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   if (!can_divide_steps(make_spec(config_))) GTEST_SKIP() << "computes whole sequences";
@@ -60,8 +60,8 @@ TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
 
 class LlamaFixture : public FamilyFixture {};
 
-// The naive decoder that other tests compare with is itself right. One rank is enough for that.
-TEST_P(LlamaFixture, IsWhatTheNaiveDecoderComputesToo) {
+// Checks the naive decoder that other tests use. One rank is enough.
+TEST_P(LlamaFixture, MatchesTheNaiveDecoder) {
   if (comm_.size() != 1) GTEST_SKIP() << "no ranks in it";
   reference::Llama llama(config_, *source_);
   const reference::Matrix logits = llama.logits(GetParam().prompt);

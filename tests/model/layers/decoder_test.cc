@@ -19,11 +19,11 @@ using reference::Fixture;
 using reference::Random;
 using test::ModelUnderTest;
 
-// Logits of synthetic models are near 1, and float32 noise is 1e-6 to 1e-5 of that: it grows with layers and
-// with the angles' rounding.
+// Logits of synthetic models are near 1, and their relative float32 noise is 1e-6 to 1e-5. It grows with
+// layers and with the angles' rounding.
 constexpr double kTolerance = 1e-4;
 
-// A model for at least `ranks` ranks; nothing divides but by chance.
+// A model for at least `ranks` ranks, with sizes that rarely divide evenly.
 CheckpointConfig random_config(Random& random, std::size_t ranks) {
   CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
@@ -70,7 +70,7 @@ TEST(Model, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
   }
 }
 
-// Layers of one model may rotate by other angles or not at all, and see other tokens.
+// Layers of one model may have different angles or none, and see different tokens.
 TEST(Model, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
   Communicator& comm = test::world();
   constexpr std::size_t kTokens = 40;
@@ -100,12 +100,12 @@ TEST(Model, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
       kTolerance);
 }
 
-// As `bench` runs them.
+// Runs models like `bench` does.
 TEST(Model, GivesSoundLogitsOfSyntheticWeightsForEveryFamily) {
   Communicator& comm = test::world();
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const CheckpointConfig config = load_config(fixture.folder);
-    if (make_spec(config).bidirectional) continue;  // encoders have another cache
+    if (make_spec(config).bidirectional) continue;  // encoders have a different cache
     const SyntheticWeights source(DType::bf16, 1);
     ModelUnderTest decoder(comm, config, source, {.length = fixture.prompt.size(), .chunk = 64});
     const std::vector<float> logits = decoder.append(fixture.prompt);
@@ -223,11 +223,11 @@ TEST(Model, ReadsEveryParameterThatItCountsOnce) {
   }
 }
 
-// What `inspect` and the memory check say of a model, against the model at work.
-TEST(Model, TakesAsMuchMemoryAsItsShapeSays) {
+// Compares the model's memory with the shape that `inspect` and the memory check use.
+TEST(Model, UsesTheMemoryOfItsShape) {
   Communicator& comm = test::world();
   constexpr std::size_t kLength = 64;
-  // Several ranks wait for each other in each of many steps, so they take fewer.
+  // Several ranks wait for each other in each step, so they run fewer steps.
   const std::vector<std::size_t> chunks =
       comm.size() == 1 ? std::vector<std::size_t>{1, 5, 14, 40} : std::vector<std::size_t>{5, 14};
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
@@ -250,15 +250,15 @@ TEST(Model, TakesAsMuchMemoryAsItsShapeSays) {
         EXPECT_EQ(shape.workspace_floats(decoder.limits()) * sizeof(float),
                   decoder.workspace().capacity_bytes());
 
-        const std::vector<TokenId> tokens(kLength, 1);  // equal ones take the same experts
-        const std::size_t most = decoder.spec().recomputes ? kLength : chunk;  // of a step
+        const std::vector<TokenId> tokens(kLength, 1);  // equal tokens use the same experts
+        const std::size_t most = decoder.spec().recomputes ? kLength : chunk;  // tokens of the largest step
         for (std::size_t step = 1; step <= most; ++step) {
           decoder.restart();
           decoder.append(std::span(tokens).first(step));
         }
         const std::size_t peak = decoder.workspace().peak_bytes();
         EXPECT_LE(peak, decoder.workspace().capacity_bytes());
-        // The choice of experts need not be the worst: they may all be small.
+        // The choice of experts need not be the worst case, because all chosen experts may be small.
         if (config.num_experts == 0) {
           EXPECT_EQ(peak, decoder.workspace().capacity_bytes());
         }
@@ -274,7 +274,7 @@ std::size_t peak_resident_bytes() {
 }
 
 // 12,288 tokens: their scores would be 12,288^2 floats, 600 MB a head.
-TEST(Model, TakesALongPromptInMemoryThatDoesNotGrowWithItsSquare) {
+TEST(Model, ComputesALongPromptInMemoryThatGrowsLinearly) {
   Communicator& comm = test::world();
   CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";

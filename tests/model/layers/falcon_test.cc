@@ -1,5 +1,5 @@
-// Falcon's variants, of which the fixtures hold two only, against a naive decoder; and what its blocks
-// communicate.
+// Falcon's variants against a naive decoder, because the fixtures cover only two, and the communication of
+// its blocks.
 #include "tests/reference/falcon.h"
 
 #include "model/config/config.h"
@@ -61,8 +61,8 @@ TEST(Falcon, OverRanksEqualsTheNaiveDecoderInAllItsVariants) {
   }
 }
 
-// The naive decoder is itself right where there are fixtures.
-TEST(Falcon, FixturesAreWhatTheNaiveDecoderComputes) {
+// Checks the naive decoder with the fixtures.
+TEST(Falcon, FixturesMatchTheNaiveDecoder) {
   if (test::world().size() != 1) GTEST_SKIP() << "no ranks in it";
   for (const reference::Fixture& fixture : reference::fixtures_of({"FalconForCausalLM"})) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);

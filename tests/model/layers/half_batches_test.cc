@@ -60,7 +60,7 @@ std::vector<T> joined(std::vector<T> first, const std::vector<T>& second, T offs
   return first;
 }
 
-// What a batch says of each of its tokens: its place, and where its keys and values go.
+// A token's place in a batch: its position, and the destination of its keys and values.
 struct Place {
   std::size_t position = 0;
   const std::int32_t* table = nullptr;
@@ -81,7 +81,7 @@ std::vector<Place> places(const Batch& batch, std::size_t group) {
   return all;
 }
 
-// As (row of the batch behind which it is taken, slot).
+// Saved states as (batch row after which the state is saved, slot).
 using Saves = std::vector<std::pair<std::size_t, std::size_t>>;
 Saves saves(const Batch& batch, std::size_t first_row = 0) {
   Saves all;
@@ -96,7 +96,7 @@ Saves saves(const Batch& batch, std::size_t first_row = 0) {
   return all;
 }
 
-TEST(HalvesOf, HaveTogetherWhatTheWholeHas) {
+TEST(HalvesOf, TogetherEqualTheWhole) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     const RandomBatch random(seed);
     const Batch& whole = random.batch;
@@ -137,7 +137,7 @@ TEST(HalvesOf, AreAboutEquallyLargeAndTheFirstIsNotTheSmallerOne) {
   }
 }
 
-TEST(HalvesOf, DoNotExistWhereATokenMayDependOnALaterOne) {
+TEST(HalvesOf, DoNotExistIfATokenMayDependOnALaterToken) {
   const std::vector<std::int32_t> table(10);
   Batch plain;
   plain.tokens.resize(40);
@@ -164,7 +164,7 @@ TEST(HalvesOf, DoNotExistWhereATokenMayDependOnALaterOne) {
   EXPECT_FALSE(halves_of(batch).has_value());
 }
 
-TEST(HalvesOf, DoNotExistWhereOutputsAreNotInTheOrderOfTokensOrThereIsOneToken) {
+TEST(HalvesOf, DoNotExistForUnorderedOutputsOrASingleToken) {
   const std::vector<std::int32_t> table(10);
   Batch batch;
   batch.tokens.resize(40);

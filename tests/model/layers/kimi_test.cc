@@ -1,4 +1,4 @@
-// Kimi K2 without K2.5's wrapper, under the class names in its repositories; configs of Kimi-Linear.
+// Kimi K2 without K2.5's wrapper, under its repositories' class names, and configs of Kimi-Linear.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"

@@ -1,5 +1,4 @@
-// Ranks of a host that keep one copy of the cache compute the same bits as ranks that keep copies of their
-// own.
+// Ranks of a host that share one copy of the cache compute the same bits as ranks with their own copies.
 #include "model/config/config.h"
 #include "model/kernels/simd/isa.h"
 #include "model/memory/cache_slices.h"
@@ -45,7 +44,7 @@ bool same_bits(const std::vector<float>& one, const std::vector<float>& other) {
   return std::ranges::equal(std::as_bytes(std::span(one)), std::as_bytes(std::span(other)));
 }
 
-// The logits of a prompt and of some tokens after it.
+// Returns the logits of a prompt and of some tokens after it.
 std::vector<float> logits_of(const ModelSpec& spec, const WeightSource& source, const Fixture& fixture,
                              const Options& options) {
   ModelUnderTest model(test::world(), spec, source, options);
@@ -104,7 +103,7 @@ TEST(SharedCaches, AreTestedWithSeveralFamilies) {
   EXPECT_GE(shared, 3U);
 }
 
-// Every rank has at most its part of the cache, and a few bytes of rounding: 1.05 times the best division.
+// Every rank has at most its part of the cache and a few bytes of rounding: 1.05 times the best division.
 TEST(SharedCaches, TakeTheMemoryOfTheBestDivision) {
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const ModelSpec spec = make_spec(load_config(fixture.folder));
@@ -127,7 +126,7 @@ TEST(SharedCaches, TakeTheMemoryOfTheBestDivision) {
         largest = std::max(largest, own);
       }
       EXPECT_NEAR(sum, whole, 0.01 * whole) << fixture.name << " on " << ranks << " ranks";
-      double best = 0.0;  // in parts of the layers' caches
+      double best = 0.0;  // share of the layers' caches
       std::size_t layers = 0;
       for (const BlockSpec& block : spec.blocks) {
         if (!keeps_keys(block)) continue;
@@ -192,7 +191,7 @@ CheckpointConfig tiny_indexed_config() {
 
 class LongContext : public testing::TestWithParam<CheckpointConfig> {};
 
-// Splits of several owners, in a prompt and in the tokens after it, against one rank.
+// Compares splits of several owners, in a prompt and in later tokens, with one rank.
 TEST_P(LongContext, HasTheBitsOfOneRank) {
   if (test::world().size() > GetParam().num_attention_heads) GTEST_SKIP() << "more ranks than heads";
   const std::size_t length = GetParam().indexer.topk != 0 ? 2'500 : 20'000;
@@ -217,7 +216,7 @@ TEST_P(LongContext, HasTheBitsOfOneRank) {
     }
     return model.whole(logits);
   };
-  // Only the first rank computes alone.
+  // Only the first rank computes the whole model.
   std::vector<float> expected;
   if (test::world().is_root()) {
     Communicator self(MPI_COMM_SELF);
@@ -225,7 +224,7 @@ TEST_P(LongContext, HasTheBitsOfOneRank) {
   }
   barrier(test::world());  // the other ranks sleep
   EXPECT_TRUE(same_bits(last_logits(test::world(), false, 1), expected));
-  // The lists of one half-batch must not be taken for those of the other.
+  // One half-batch's lists must not be used for the other half.
   if (GetParam().indexer.topk == 0) return;
   EXPECT_TRUE(same_bits(last_logits(test::world(), true, 1), expected)) << "in halves";
   EXPECT_TRUE(same_bits(last_logits(test::world(), true, 2), expected)) << "in halves, on two hosts";

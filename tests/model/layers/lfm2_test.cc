@@ -67,7 +67,7 @@ std::vector<bool> convolutions(const ModelSpec& spec) {
   return layers;
 }
 
-TEST(Lfm2, HasConvolutionsWhereTheConfigSaysSo) {
+TEST(Lfm2, HasTheConfigsConvolutions) {
   EXPECT_EQ(convolutions(lfm2_with({})), (std::vector<bool>{true, true, false, true, false}));
   const json types = {"full_attention", "conv", "conv", "conv", "full_attention"};
   EXPECT_EQ(convolutions(lfm2_with({{"layer_types", types}, {"full_attn_idxs", "absent"}})),
@@ -87,13 +87,13 @@ TEST(Lfm2, AdjustsTheWidthOfItsMlps) {
   EXPECT_EQ(width({{"block_multiple_of", "absent"}}), 256U);
 }
 
-TEST(Lfm2, TiesItsEmbeddingsUnlessTheConfigSaysOtherwise) {
+TEST(Lfm2, TiesItsEmbeddingsByDefault) {
   EXPECT_TRUE(lfm2_with({}).tied_embeddings);
   EXPECT_FALSE(lfm2_with({{"tie_embedding", false}}).tied_embeddings);
   EXPECT_FALSE(lfm2_with({{"tie_word_embeddings", false}}).tied_embeddings);
 }
 
-TEST(Lfm2, RefusesWhatItCannotCompute) {
+TEST(Lfm2, RejectsUnsupportedConfigs) {
   const auto refusal = [](const json& fields, const std::string& fixture = "lfm2") {
     return test::error_of<ConfigError>([&] { lfm2_with(fields, fixture); });
   };

@@ -1,4 +1,4 @@
-// Llama 4 as a part of a multimodal model, as it is published.
+// Llama 4 as a part of a published multimodal model.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
@@ -31,7 +31,7 @@ std::string multimodal_file(const SafetensorsCheckpoint& plain) {
   return test::safetensors_file(tensors);
 }
 
-TEST(Llama4, IsReadFromAMultimodalCheckpointOfWhichTheRestIsNotUsed) {
+TEST(Llama4, IsReadFromAMultimodalCheckpointWithUnusedParts) {
   const reference::Fixture fixture = reference::fixture("llama4-scout");
   const auto plain = SafetensorsCheckpoint::open(fixture.folder);
   json text;

@@ -1,4 +1,4 @@
-// What every rank reads of a checkpoint.
+// Bytes that each rank reads from a checkpoint.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -17,8 +17,8 @@
 namespace tp {
 namespace {
 
-// Parameters of KV heads that are held by more than one rank, counted once for each rank but one. Every rank
-// computes an indexer's key.
+// Parameters of KV heads that several ranks hold, counted for each rank except one. Every rank computes an
+// indexer's key.
 std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   std::size_t held = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -31,7 +31,7 @@ std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_
          index_rows * hidden_size;
 }
 
-// Every rank computes the latents, and everything of an indexer.
+// Every rank computes the latents and the whole indexer.
 std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {
   std::size_t rows = spec.q_lora_rank.value_or(0) + spec.kv_lora_rank + spec.qk_rope_head_dim;
@@ -43,8 +43,8 @@ std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t h
   return (ranks - 1) * (rows * hidden_size + queries);
 }
 
-// Key heads that several ranks need are on each of them, and all taps of the convolution everywhere. Every
-// rank computes the vectors from which gates are projected.
+// Ranks that need the same key heads each hold them. All ranks hold all taps of the convolution, and compute
+// the vectors from which gates are projected.
 std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   std::size_t held = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -56,12 +56,13 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
              (channels * spec.conv_kernel + (spec.gate_rank + spec.output_gate_rank()) * hidden_size);
 }
 
-// All taps of the convolution.
+// Every rank holds all taps of the convolution.
 std::size_t replicated_parameters(const ShortConvolutionSpec& spec, std::size_t, std::size_t ranks) {
   return (ranks - 1) * spec.channels * spec.conv_kernel;
 }
 
-// Groups of B and C that several ranks need, and all taps and biases of the convolution.
+// Ranks that need the same groups of B and C each hold them. All ranks hold all taps and biases of the
+// convolution.
 std::size_t replicated_parameters(const MambaSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   const HeadCounts counts = head_counts(spec);
   std::size_t held = 0;
@@ -73,19 +74,19 @@ std::size_t replicated_parameters(const MambaSpec& spec, std::size_t hidden_size
          (ranks - 1) * channels * (spec.conv_kernel + 1);
 }
 
-// All taps and biases of the convolution.
+// Every rank holds all taps and biases of the convolution.
 std::size_t replicated_parameters(const Mamba1Spec& spec, std::size_t, std::size_t ranks) {
   return (ranks - 1) * spec.channels * (spec.conv_kernel + 1);
 }
 
-// The first matrices of pairs of layers, and the shares of the token before.
+// Every rank holds the first matrices of pairs of layers, and the previous token's shares.
 std::size_t replicated_parameters(const Rwkv7Spec& spec, std::size_t hidden_size, std::size_t ranks) {
   const std::size_t rows =
       6 + spec.decay_rank + spec.strength_rank + spec.gate_rank + (spec.is_first ? 0 : spec.value_rank);
   return (ranks - 1) * rows * hidden_size;
 }
 
-// And routes, and projects to the latent of experts.
+// Every rank routes, and projects to the experts' latent.
 std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {
   const std::size_t rows = spec.router.num_experts + (spec.shared_expert_gate ? 1 : 0) +
@@ -93,13 +94,13 @@ std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t 
   return (ranks - 1) * rows * hidden_size;
 }
 
-// And computes the inputs of layers.
+// Every rank computes the layers' inputs.
 std::size_t replicated_inputs(const ModelSpec& spec, std::size_t ranks) {
   if (!spec.per_layer_inputs) return 0;
   return (ranks - 1) * spec.blocks.size() * 3 * spec.per_layer_inputs->size * spec.hidden_size;
 }
 
-// And the streams of AltUp and of hyper-connections, and addends of low rank.
+// Every rank computes the streams of AltUp and of hyper-connections, and addends of low rank.
 std::size_t replicated_streams(const ModelSpec& spec, std::size_t ranks) {
   if (const HyperConnectionSpec* const connection = hyper_connection_of(spec)) {
     const std::size_t weights = (4 * spec.blocks.size() + 1) * connection->streams;
@@ -127,7 +128,7 @@ std::size_t replicated_parameters(const ModelSpec& spec, std::size_t ranks) {
   return total;
 }
 
-// The bytes of an element in the file, where config.json may speak of another type.
+// Returns the bytes of an element in the file. config.json may name a different type.
 std::size_t element_size(const SafetensorsCheckpoint& source) {
   return size_of(source.dtype(source.names().front()));
 }
@@ -149,8 +150,8 @@ TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
   }
 }
 
-// With LeavesNoTensorUnread: every element of every tensor is read once.
-TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
+// Together with LeavesNoTensorUnread: every element of every tensor is read exactly once.
+TEST(Loading, ReadsOnlyTheRanksElements) {
   Communicator& comm = test::world();
   const TpRank tp{comm.rank(), comm.size()};
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
@@ -163,7 +164,7 @@ TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
   }
 }
 
-// Whether the tensor is of a part of the model that reads images, or predicts more tokens at a time.
+// Whether the tensor belongs to a vision tower, or to multi-token prediction.
 bool is_of_another_part(const CheckpointConfig& config, const std::string& tensor) {
   constexpr std::array kParts = {
       "vision_tower.",    "multi_modal_projector.", "mm_projector.", "model.vision_", "model.visual.",
@@ -174,7 +175,7 @@ bool is_of_another_part(const CheckpointConfig& config, const std::string& tenso
          (config.num_nextn_predict_layers != 0 && tensor.starts_with(behind));
 }
 
-// Whether the tensor belongs to keys and values of a layer that uses those of an earlier layer.
+// Whether the tensor belongs to keys and values in a layer that uses an earlier layer's.
 bool is_of_shared_keys(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.ignored_layers, [&](const std::string& layer) {
     return tensor == fmt::format("{}{}.weight", names.blocks, layer);
@@ -192,7 +193,7 @@ TEST(Loading, LeavesNoTensorUnread) {
     EXPECT_TRUE(std::ranges::all_of(decoder.unused_tensors(), is_left_out)) << fixture.name;
     if (comm.size() > 1) continue;  // another rank may read a bias
     for (const std::string& tensor : source->unread()) {
-      // GPT-2's files hold the causal mask.
+      // GPT-2's files contain the causal mask.
       const bool is_mask = config.architecture == "GPT2LMHeadModel" && tensor.ends_with(".attn.bias");
       const TensorNames names = make_spec(config).names.as_stored_in(*source);
       EXPECT_TRUE(is_mask || is_left_out(tensor) || is_of_shared_keys(names, tensor)) << tensor;

@@ -1,4 +1,4 @@
-// A model with cache and workspace for one sequence, as the runtime would set it up on this rank.
+// A model with cache and workspace for one sequence, set up like in the runtime on this rank.
 #pragma once
 
 #include "model/config/architectures.h"
@@ -27,16 +27,16 @@ namespace tp::test {
 class ModelUnderTest {
  public:
   struct Options {
-    std::size_t length = 512;  // tokens of the sequence at most
-    std::size_t chunk = 512;   // of a step at most
+    std::size_t length = 512;  // largest number of tokens in the sequence
+    std::size_t chunk = 512;   // largest number of tokens in a step
     std::size_t block_size = 16;
     KvType kv_type = KvType::f32;
-    std::optional<WeightType> weights{};  // as stored
-    bool in_halves = false;               // steps are computed as two half-batches in turns
+    std::optional<WeightType> weights{};  // default: as stored
+    bool in_halves = false;               // steps are computed as two alternating half-batches
     bool kv_slices = true;                // ranks of a host keep one copy of the cache
-    bool bidirectional = false;           // the request asks for attention to all positions
-    std::uint32_t adapter = 0;            // of all tokens, index + 1
-    std::size_t hosts = 1;                // imitated hosts, among which the ranks are divided in order
+    bool bidirectional = false;           // the request asks for bidirectional attention
+    std::uint32_t adapter = 0;            // adapter of all tokens, index + 1
+    std::size_t hosts = 1;                // number of imitated hosts, which get the ranks in order
   };
 
   ModelUnderTest(Communicator& comm, const CheckpointConfig& config, const WeightSource& source,
@@ -52,7 +52,7 @@ class ModelUnderTest {
         cache_(model_.kv_layouts(options.kv_type, options.block_size), one_group(spec_), blocks_ + 1,
                StateCache(model_.state_floats(), 2), shared_cache()),
         workspace_(model_.workspace_floats(limits())) {
-    // Backwards, and never block 0: a table that is ignored is noticed.
+    // The table is in descending order and never contains block 0, so ignoring it is noticed.
     for (std::size_t block = 0; block < blocks_; ++block)
       table_.push_back(static_cast<std::int32_t>(blocks_ - block));
   }
@@ -71,7 +71,7 @@ class ModelUnderTest {
             .overlaps = options_.in_halves};
   }
 
-  // Appends tokens to the sequence, chunk by chunk, or computes all of it again if the model does. Returns
+  // Appends tokens to the sequence, chunk by chunk, or recomputes the sequence if the model does. Returns
   // their logits on this rank: [tokens, local_vocab].
   std::vector<float> append(std::span<const TokenId> tokens) {
     std::vector<float> logits;
@@ -81,14 +81,14 @@ class ModelUnderTest {
     return logits;
   }
 
-  // The same, without logits.
+  // Appends tokens without computing logits.
   void append_silently(std::span<const TokenId> tokens) {
     std::vector<float> none;
     for (std::size_t begin = 0; begin < tokens.size(); begin += options_.chunk)
       step(tokens.subspan(begin, std::min(options_.chunk, tokens.size() - begin)), false, none);
   }
 
-  // From now on, keeps the residual streams at these places (Model::capture) of all tokens: streams(),
+  // From now on, keeps the residual streams at these places (Model::capture) for all tokens: streams(),
   // [tokens, places * hidden_size].
   void capture(const std::vector<std::size_t>& places) {
     stream_columns_ = places.size() * spec_.hidden_size;
@@ -101,13 +101,13 @@ class ModelUnderTest {
     recomputed_.clear();
   }
 
-  // The most likely token after the last of `local_logits`, over all ranks. Collective.
+  // Returns the most likely token after the last of `local_logits`, over all ranks. Collective.
   TokenId best(const std::vector<float>& local_logits) const {
     const Range vocab = local_vocab();
     std::int64_t key = INT64_MIN;
     for (std::size_t i = 0; i < vocab.size(); ++i) {
       const float logit = local_logits[local_logits.size() - vocab.size() + i];
-      // Bits that are ordered like the numbers; of equal ones the lower id wins.
+      // Bits in the order of the numbers. For equal numbers, the lower id wins.
       const auto bits = std::bit_cast<std::int32_t>(logit);
       const std::int32_t ordered = bits >= 0 ? bits : bits ^ INT32_MAX;
       const auto id = static_cast<std::int64_t>(vocab.begin + i);
@@ -116,7 +116,7 @@ class ModelUnderTest {
     return static_cast<TokenId>(INT32_MAX - (max_over_ranks(comm_, key) & 0xffffffff));
   }
 
-  // The argmax continuation of a prompt. Collective.
+  // Returns the greedy continuation of a prompt. Collective.
   std::vector<TokenId> greedy(std::span<const TokenId> prompt, std::size_t count) {
     restart();
     std::vector<TokenId> chosen = {best(append(prompt))};
@@ -124,7 +124,7 @@ class ModelUnderTest {
     return chosen;
   }
 
-  // The logits of all ranks side by side, [tokens, vocab_size], on the first one; empty elsewhere.
+  // Returns the logits of all ranks on the first rank, [tokens, vocab_size], and nothing on the others.
   // Collective.
   std::vector<float> whole(const std::vector<float>& local_logits) const {
     const std::size_t columns = local_vocab().size();
@@ -137,13 +137,14 @@ class ModelUnderTest {
     return logits;
   }
 
-  // How far the logits of all ranks are from the expected ones; of the first rank, 0 elsewhere. Collective.
+  // Returns the difference between all ranks' logits and the expected ones on the first rank, and 0 on the
+  // others. Collective.
   double difference(const std::vector<float>& local_logits, const reference::ExpectedRows& expected) const {
     const std::vector<float> logits = whole(local_logits);
     return comm_.is_root() ? expected.difference(logits) : 0.0;
   }
 
-  // The largest difference between this rank's logits and its columns of the whole ones.
+  // Returns the largest difference between this rank's logits and its columns of the whole logits.
   template <class Whole>  // reference::Matrix, or a TensorView: [tokens, vocab_size]
   double difference(const std::vector<float>& local_logits, const Whole& whole) const {
     const Range vocab = local_vocab();
@@ -157,7 +158,7 @@ class ModelUnderTest {
   }
 
  private:
-  // The cache of this rank's host, if several of its ranks read a KV head.
+  // Returns the cache of this rank's host, if several of its ranks read a KV head.
   HostCache shared_cache() const {
     std::vector<std::size_t> ranks;
     for (std::size_t rank = 0; rank < comm_.size(); ++rank) {
@@ -226,7 +227,7 @@ class ModelUnderTest {
   Workspace workspace_;
   std::vector<std::int32_t> table_;
   std::size_t length_ = 0;
-  std::vector<TokenId> recomputed_;  // of a model that does
+  std::vector<TokenId> recomputed_;  // whole sequence, for models that recompute it
   std::size_t stream_columns_ = 0;
   std::vector<float> streams_;
 };

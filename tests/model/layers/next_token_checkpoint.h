@@ -1,5 +1,4 @@
-// Checkpoints with a layer for multi-token prediction: a fixture's tensors, and those of a layer with seeded
-// weights.
+// Checkpoints with a multi-token prediction layer: a fixture's tensors, and a layer with seeded weights.
 #pragma once
 
 #include "model/config/architectures.h"
@@ -61,7 +60,7 @@ inline nlohmann::json config_in(const std::filesystem::path& folder) {
   return parse_python_json(text, [](const std::string&) {});  // a config may contain Infinity
 }
 
-// In place of the checkpoint that the folder may have.
+// Replaces the checkpoint in the folder, if any.
 inline void write_checkpoint(const std::filesystem::path& folder, const nlohmann::json& config,
                              const Tensors& tensors) {
   std::vector<std::filesystem::path> earlier;
@@ -77,7 +76,7 @@ inline void write_checkpoint(const std::filesystem::path& folder, const nlohmann
   std::ofstream(folder / "config.json") << config.dump();
 }
 
-// What the layer's tensors are called, and which of the model's blocks has the same parts.
+// Names of the layer's tensors, and the model's block that has the same parts.
 struct NextTokenLayout {
   std::string body;  // "model."
   std::string like;  // "model.layers.2."
@@ -87,11 +86,11 @@ struct NextTokenLayout {
   std::string state_norm;
   std::string final_norm;
   std::string model_head = "lm_head.weight";
-  std::string embed_tokens{};  // empty: the model's
+  std::string embed_tokens{};  // empty: the model's table
   std::string lm_head{};
-  float norm_offset = 0.0F;              // is added to the gains of norms
-  std::string table = "embed_tokens";    // the model's, after `body`
-  std::string attention = "self_attn.";  // in a block
+  float norm_offset = 0.0F;              // added to the gains of norms
+  std::string table = "embed_tokens";    // the model's table, after `body`
+  std::string attention = "self_attn.";  // name within a block
 };
 
 // The config of the language model.
@@ -100,7 +99,7 @@ Json& text_of(Json& config) {
   return config.contains("text_config") ? config["text_config"] : config;
 }
 
-// The last layer that is not recurrent and has an indexer of its own, if the model has indexers.
+// Returns the last layer that is not recurrent and, if the model has indexers, has its own indexer.
 inline std::size_t last_with_attention(const nlohmann::json& text) {
   std::size_t layer = text["num_hidden_layers"].get<std::size_t>() - 1;
   while (text.contains("layer_types") && text["layer_types"][layer] != "full_attention") --layer;
@@ -164,8 +163,7 @@ inline Values random_values(const std::string& name, const std::vector<std::size
   return values;
 }
 
-// Adds a layer with seeded weights, where the fixture has none. `own_tables`: with an embedding and a head of
-// its own.
+// Adds a layer with seeded weights to a fixture without one. `own_tables`: with its own embedding and head.
 inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool own_tables,
                                  std::uint64_t seed = 1) {
   const NextTokenLayout layout = layout_of(config);
@@ -190,7 +188,7 @@ inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool 
   if (layout.block.starts_with(layout.body)) text_of(config)["num_nextn_predict_layers"] = 1;
 }
 
-// A fixture's checkpoint with such a layer, which has learned nothing.
+// Writes a fixture's checkpoint with an untrained layer.
 inline void write_checkpoint_with_layer(const std::filesystem::path& folder,
                                         const reference::Fixture& fixture, bool own_tables) {
   nlohmann::json config = config_in(fixture.folder);

@@ -1,7 +1,7 @@
-// The layer for multi-token prediction of DeepSeek-V3, GLM-4.5, Hy3, Ling, Qwen3-Next and Qwen3.5. No fixture
-// has its numbers, and the original modelling code leaves it out. What it reads is computed here, in plain
-// loops; what its block makes of that is compared with an ordinary model of the family which has this block
-// alone, and whose vectors of tokens are what the layer reads.
+// The multi-token prediction layer of DeepSeek-V3, GLM-4.5, Hy3, Ling, Qwen3-Next and Qwen3.5. No fixture has
+// its numbers, because the original modelling code omits it. Plain loops compute the layer's input. An
+// ordinary model of the family with only the layer's block, whose token vectors are this input, gives the
+// expected output.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/layers/computed_sequence.h"
@@ -62,7 +62,7 @@ std::vector<float> what_it_reads(const json& config, const Tensors& tensors, Tok
   return out;
 }
 
-// An ordinary model with the layer's block, whose token i has the vector rows[i].
+// An ordinary model with the layer's block. Its token i has the vector rows[i].
 std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
                                         const std::vector<std::vector<float>>& rows) {
   const NextTokenLayout layout = test::layout_of(config);
@@ -113,7 +113,7 @@ struct WithLayer {
   CheckpointConfig parsed;
 };
 
-TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
+TEST(NextTokenLayer, MatchesAModelMadeOfItsBlock) {
   ASSERT_GE(test::fixtures_of_families_with_layer().size(), 2U);
   for (const reference::Fixture& fixture : test::fixtures_of_families_with_layer()) {
     for (const bool own_tables : {true, false}) {
@@ -145,14 +145,14 @@ TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
       double largest = 0.0;
       for (std::size_t i = 0; i < layer.logits.size(); ++i)
         largest = std::max(largest, std::abs(static_cast<double>(layer.logits[i]) - expected.logits[i]));
-      // Logits of about 1, of float32 sums in another order.
+      // Logits are about 1. They are float32 sums in a different order.
       EXPECT_LT(largest, 2e-5);
     }
   }
 }
 
-// A state that is not there any more.
-TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
+// The state has been dropped.
+TEST(NextTokenLayer, ReadsZerosForAMissingState) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithLayer checkpoint(fixture);
   const ModelSpec spec = make_next_token_spec(checkpoint.parsed);
@@ -165,14 +165,14 @@ TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
   EXPECT_EQ(missing.logits, given.logits);
 }
 
-TEST(NextTokenLayer, IsNoPartOfTheModelAndKnownNotToBe) {
+TEST(NextTokenLayer, IsListedAmongTheModelsUnusedTensors) {
   const WithLayer checkpoint(reference::fixture("qwen3next"));
   const Model decoder(make_spec(checkpoint.parsed), *checkpoint.source, {0, 1});
   ASSERT_EQ(decoder.unused_tensors().size(), 1U);
   EXPECT_CONTAINS(decoder.unused_tensors().front(), "mtp.");
 }
 
-TEST(NextTokenLayer, OfAnotherShapeIsAnErrorThatNamesIt) {
+TEST(NextTokenLayer, RejectsAndNamesAWrongShape) {
   const auto transpose = [](const json& config, Tensors& tensors) {
     Values& projection = tensors.at(test::layout_of(config).projection + ".weight");
     std::swap(projection.shape[0], projection.shape[1]);

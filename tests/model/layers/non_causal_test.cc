@@ -38,7 +38,7 @@ CheckpointConfig config_with(const Fixture& fixture, bool is_causal) {
   return parse_config(json_with(fixture, is_causal).dump(), "config.json");
 }
 
-// The error of a config that the parts cannot express; empty: no error.
+// Returns the error of a config that the parts can't express, or an empty text.
 std::string refusal(const CheckpointConfig& config) {
   try {
     make_spec(config);
@@ -48,7 +48,7 @@ std::string refusal(const CheckpointConfig& config) {
   }
 }
 
-// The words of the error for the layers of each family that cannot attend to later tokens.
+// Parts of the errors for families whose layers cannot attend to later tokens.
 const std::map<std::string, std::string> kRefused = {
     {"BailingMoeV3ForCausalLM", "recurrent layers"},
     {"BambaForCausalLM", "recurrent layers"},
@@ -91,9 +91,9 @@ TEST(NonCausal, DecodersEqualTheNaiveDecoderWithoutAMask) {
       1e-4);
 }
 
-// A request's attention to all positions takes another path, whose kernels have references of their own. Its
-// windows have the size of the causal ones; transformers' have a token more on each side.
-TEST(NonCausal, EveryFamilyAttendsToAllPositionsOrNamesWhatCannot) {
+// A request for bidirectional attention takes a different path, whose kernels have their own references. Its
+// windows have the causal ones' size. transformers' windows have one more token on each side.
+TEST(NonCausal, EveryFamilyAttendsToAllPositionsOrNamesTheObstacle) {
   Communicator& comm = test::world();
   std::set<std::string> refused;
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {

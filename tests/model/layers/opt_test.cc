@@ -1,4 +1,4 @@
-// OPT's variants, of which the fixture holds one, against a naive decoder.
+// OPT's variants against a naive decoder, because the fixture covers only one.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
@@ -23,7 +23,7 @@ using test::ModelUnderTest;
 
 constexpr double kOptTolerance = 1e-4;  // as in decoder_test.cc
 
-// Written down from transformers' modeling_opt: the whole sequence at once, in double precision.
+// Follows transformers' modeling_opt: the whole sequence at once, in double precision.
 class NaiveOpt {
  public:
   NaiveOpt(const CheckpointConfig& config, const WeightSource& weights)
@@ -126,8 +126,8 @@ TEST(Opt, OverRanksEqualsTheNaiveDecoderInAllItsVariants) {
   }
 }
 
-// The naive decoder is itself right where there is a fixture.
-TEST(Opt, FixtureIsWhatTheNaiveDecoderComputes) {
+// Checks the naive decoder with the fixture.
+TEST(Opt, FixtureMatchesTheNaiveDecoder) {
   if (test::world().size() != 1) GTEST_SKIP() << "no ranks in it";
   for (const reference::Fixture& fixture : reference::fixtures_of({"OPTForCausalLM"})) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
@@ -138,7 +138,7 @@ TEST(Opt, FixtureIsWhatTheNaiveDecoderComputes) {
   }
 }
 
-// As facebook/opt-350m has it.
+// The variant of facebook/opt-350m.
 TEST(Opt, ReadsTheVariantThatNormsTheStreamAndProjectsTokenVectors) {
   const CheckpointConfig config = parse_config(
       R"({"architectures": ["OPTForCausalLM"], "hidden_size": 1024, "word_embed_proj_dim": 512,

@@ -63,7 +63,7 @@ double weight_unit(WeightType type) {
     case WeightType::int4:
       return std::hypot(8.7e-2, 5.5e-3);
     default:
-      break;  // what is stored in another type is not rounded
+      break;  // other types are stored without rounding
   }
   return 0.0;
 }
@@ -151,7 +151,7 @@ class PerturbedWeights final : public WeightSource {
 
 class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
  protected:
-  // Of experts, by what is computed.
+  // Whether routers choose experts by computed values.
   bool makes_choices() const { return config_.num_experts != 0; }
   // A token in another bucket changes what many tokens see, in every layer that follows.
   bool hashes() const { return !config_.reformer.attn_layers.empty(); }
@@ -236,7 +236,7 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   // between the best and the second best. `sensitivities`: of each position, factors of the bound.
   static std::size_t flipped_choices(const Rows& found, const Rows& expected, double bound,
                                      const std::vector<double>& sensitivities) {
-    constexpr double kDeviations = 4;  // of the worst logit of a few hundred
+    constexpr double kDeviations = 4;  // deviations of the worst logit among a few hundred
     std::size_t flipped = 0;
     for (std::size_t row = 0; row < expected.rows(); ++row) {
       const float* all = expected.row(row);

@@ -43,7 +43,7 @@ void name_as_layers(Tensors& tensors) {
   tensors = std::move(renamed);
 }
 
-// `rows` rows of a stack's matrix `index`, from row `first` on.
+// Returns `rows` rows of matrix `index` in a stack, beginning with row `first`.
 Values part_of(const Values& stack, std::size_t index, std::size_t first, std::size_t rows) {
   const std::size_t columns = stack.columns();
   const auto begin =

@@ -1,4 +1,4 @@
-// Qwen3-Next, three of four layers of which are recurrent: what the fixture alone does not show.
+// Qwen3-Next, in which three of four layers are recurrent: cases that the fixture does not cover.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
@@ -21,11 +21,11 @@ using nlohmann::json;
 using reference::Fixture;
 using test::ModelUnderTest;
 
-// A decoder of the fixture with several sequences, each of which has blocks and a state of its own.
+// A decoder of the fixture with several sequences. Each has its own blocks and state.
 class Sequences {
  public:
   static constexpr std::size_t kBlockSize = 4;
-  static constexpr std::size_t kBlocks = 40;  // of a sequence
+  static constexpr std::size_t kBlocks = 40;  // blocks of one sequence
   static constexpr std::size_t kSlots = 6;
 
   explicit Sequences(Communicator& comm)
@@ -47,13 +47,13 @@ class Sequences {
 
   struct Chunk {
     std::size_t sequence = 0;
-    Range tokens{};  // of the prompt
+    Range tokens{};  // range within the prompt
     StateSpan state{};
   };
 
   std::size_t prompt_size() const { return fixture_.prompt.size(); }
 
-  // The logits of all chunks' tokens on this rank, one below the other.
+  // Returns the logits of all chunks' tokens on this rank.
   std::vector<float> step(const std::vector<Chunk>& chunks) {
     Batch batch;
     for (const Chunk& chunk : chunks) {
@@ -74,7 +74,7 @@ class Sequences {
     return logits;
   }
 
-  // Of the prompt's tokens from `first` on, computed in one step.
+  // Returns the logits of the prompt's tokens from `first` on, computed in one step.
   std::vector<float> expected(std::size_t first = 0) {
     const std::vector<float> all = step({{2, {0, prompt_size()}, {.slot = 5, .saves = {}}}});
     return {all.begin() + static_cast<std::ptrdiff_t>(first * decoder_.local_vocab().size()), all.end()};
@@ -108,7 +108,7 @@ TEST(Qwen3Next, GivesTheSameLogitsInStepsOfAnyLength) {
   }
 }
 
-TEST(Qwen3Next, KeepsTheStatesOfSequencesApart) {
+TEST(Qwen3Next, SeparatesTheStatesOfSequences) {
   Sequences model(test::world());
   const std::size_t size = model.prompt_size();
   const std::vector<float> expected = model.expected();
@@ -129,12 +129,12 @@ TEST(Qwen3Next, KeepsTheStatesOfSequencesApart) {
   expect_near(second, expected);
 }
 
-// As after tokens that were computed ahead and are not wanted, or another sequence's prefix.
+// Imitates rejected draft tokens, or another sequence's prefix.
 TEST(Qwen3Next, GoesOnFromAStateThatWasKept) {
   Sequences model(test::world());
   const std::size_t size = model.prompt_size();
   for (const std::size_t kept : {1U, 2U, 20U, 36U}) {
-    // Beyond the kept state there are tokens that change it.
+    // Tokens after the kept state change it.
     model.step({{0, {0, 40}, {.slot = 1, .saves = {{kept, 4}}}}});
     model.step({{0, {40, 50}, {.slot = 1, .saves = {}}}});
     model.states().copy(4, 2);
@@ -142,12 +142,12 @@ TEST(Qwen3Next, GoesOnFromAStateThatWasKept) {
   }
 }
 
-TEST(Qwen3Next, HoldsOfEveryKeyHeadWhatItsValueHeadsNeed) {
+TEST(Qwen3Next, KeepsTheKeyHeadsOfItsValueHeads) {
   const Fixture fixture = reference::fixture("qwen3next");
   const ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
-  // 4 value heads of 12 x 12, with rows of whole vectors, and 3 inputs of the convolution: of 2 key heads and
-  // those that read them. For up to 63 tokens, key heads have keys, value heads have additions and decays.
+  // 4 value heads of 12 x 12, with rows of whole vectors, and 3 inputs of the convolution for 2 key heads and
+  // their value heads. For up to 63 tokens, key heads have keys, and value heads have additions and decays.
   const auto floats = [&](TpRank tp) { return Model::shape_of(spec, *source, tp, {}).state_floats(); };
   const auto state = [](std::size_t key_heads, std::size_t value_heads) {
     const std::size_t conv = 3 * (2 * key_heads * 12 + value_heads * 12);
@@ -160,7 +160,7 @@ TEST(Qwen3Next, HoldsOfEveryKeyHeadWhatItsValueHeadsNeed) {
   EXPECT_EQ(floats({3, 4})[0], state(1, 1));
 }
 
-// The fixture's config.json with these fields too.
+// Returns the fixture's config.json with additional fields.
 json config_with(const json& fields) {
   json config;
   std::ifstream(reference::fixture("qwen3next").folder / "config.json") >> config;
@@ -175,7 +175,7 @@ std::vector<bool> recurrent_layers(const json& config) {
   return layers;
 }
 
-TEST(Qwen3Next, HasAttentionWhereTheConfigSaysSo) {
+TEST(Qwen3Next, HasTheConfigsAttentionLayers) {
   EXPECT_EQ(recurrent_layers(config_with(json::object())), (std::vector<bool>{true, true, true, false}));
   EXPECT_EQ(recurrent_layers(config_with({{"full_attention_interval", 2}})),
             (std::vector<bool>{true, false, true, false}));
@@ -197,7 +197,7 @@ TEST(Qwen3Next, RefusesHeadsThatDoNotMatch) {
             "linear_conv_kernel_dim must be in 1..256 tokens, found 1000; check config.json");
 }
 
-TEST(Qwen3Next, SaysWhatItDoesNotUseOfACheckpointThatPredictsMoreTokens) {
+TEST(Qwen3Next, ListsUnusedTensorsOfACheckpointWithAnMtpLayer) {
   const Fixture fixture = reference::fixture("qwen3next");
   const auto plain = SafetensorsCheckpoint::open(fixture.folder);
   std::vector<test::TestTensor> tensors;

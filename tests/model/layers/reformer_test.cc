@@ -1,4 +1,4 @@
-// Reformer: what its fixture alone does not show.
+// Reformer: cases that its fixture does not cover.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/attention/lsh_rotations.h"
@@ -53,14 +53,14 @@ std::string error_of(const json& changes) {
   return "";
 }
 
-// tests/data/lsh_rotations.npy is what torch.manual_seed(7); torch.randn(4, 12, 1, 2) gives, as [48, 2].
-TEST(LshRotations, AreThoseThatPyTorchDraws) {
+// tests/data/lsh_rotations.npy is the result of torch.manual_seed(7); torch.randn(4, 12, 1, 2), as [48, 2].
+TEST(LshRotations, MatchPyTorchs) {
   const NpyArray stored = read_npy(std::filesystem::path(TP_TEST_DATA) / "lsh_rotations.npy");
   const std::vector<float> drawn = torch_randn(7, stored.values.size());
   for (std::size_t i = 0; i < drawn.size(); ++i) EXPECT_NEAR(drawn[i], stored.values[i], 2e-6) << i;
 }
 
-TEST(LshRotations, OfSomeHeadsAreTheirPartOfAll) {
+TEST(LshRotations, ForSomeHeadsAreAPartOfThoseForAllHeads) {
   const LshAttentionSpec spec{
       .num_attention_heads = 5, .head_dim = 6, .chunk_length = 4, .num_hashes = 2, .hash_seed = 9};
   const std::vector<std::size_t> factors = {4, 6};
@@ -71,9 +71,9 @@ TEST(LshRotations, OfSomeHeadsAreTheirPartOfAll) {
   EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + static_cast<std::ptrdiff_t>(2 * each)));
 }
 
-// As the original code chooses them where num_buckets is not given: a power of two near twice the chunks,
-// as two factors where that is many.
-TEST(LshRotations, HaveBucketsByTheLengthWhereTheConfigHasNone) {
+// The original code chooses these numbers without num_buckets: a power of two near twice the chunks, as two
+// factors if it is large.
+TEST(LshRotations, HaveBucketsByTheLengthIfTheConfigHasNone) {
   const LshAttentionSpec spec{.chunk_length = 8, .max_buckets = 16};
   using Factors = std::vector<std::size_t>;
   EXPECT_EQ(bucket_factors(spec, 16), (Factors{4}));
@@ -83,7 +83,7 @@ TEST(LshRotations, HaveBucketsByTheLengthWhereTheConfigHasNone) {
 }
 
 // Sequences of all lengths around the chunks, on this many ranks, against one rank.
-TEST(Reformer, GivesTheSameBitsOnAnyRanksWhereThatIsAskedFor) {
+TEST(Reformer, GivesTheSameBitsOnAnyRanksIfAskedFor) {
   Communicator& comm = test::world();
   for (const json& changes : {json::object(), json{{"num_buckets", nullptr}, {"num_hashes", 1}}}) {
     ModelSpec spec = make_spec(with(changes));
@@ -106,7 +106,7 @@ TEST(Reformer, GivesTheSameBitsOnAnyRanksWhereThatIsAskedFor) {
   }
 }
 
-TEST(Reformer, SaysWhatIsWrongWithAConfig) {
+TEST(Reformer, ExplainsErrorsInAConfig) {
   EXPECT_EQ(error_of(json::object()), "");
   EXPECT_NE(error_of({{"attn_layers", {"local", "global"}}}).find("attn_layers must be local or lsh"),
             std::string::npos);

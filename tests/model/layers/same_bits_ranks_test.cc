@@ -1,5 +1,5 @@
-// With ModelSpec::same_bits the logits of a model have the same bits on any number of ranks, in any chunks
-// and on any number of threads.
+// With ModelSpec::same_bits, a model's logits have the same bits on any number of ranks and threads, and in
+// any chunks.
 #include "model/config/config.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
@@ -47,7 +47,7 @@ class FirstRanks {
   FirstRanks(const FirstRanks&) = delete;
   FirstRanks& operator=(const FirstRanks&) = delete;
 
-  // Null on the others.
+  // Returns null on the other ranks.
   Communicator* comm() { return comm_ ? &*comm_ : nullptr; }
 
  private:
@@ -55,8 +55,8 @@ class FirstRanks {
   std::optional<Communicator> comm_;
 };
 
-// Of every size, made when they are wanted first: making them takes longer than a toy's forward pass.
-// Collective.
+// Groups of every size. Each is created at its first use, because creating groups takes longer than a toy
+// model's forward pass. Collective.
 class Groups {
  public:
   Communicator* of(std::size_t size) {
@@ -85,7 +85,7 @@ struct TestedModel {
   KvType kv_type = KvType::bf16;
 };
 
-// The logits that this rank has of every position, and which columns of all they are.
+// This rank's logits of every position, and their columns among all logits.
 struct OwnLogits {
   Range columns;
   std::vector<float> rows;  // [tokens, columns.size()]
@@ -104,7 +104,7 @@ OwnLogits logits_of(Communicator& comm, const TestedModel& model, const Division
   return logits;
 }
 
-// Of `part`'s elements, those whose bits differ from the whole's.
+// Returns the number of `part`'s elements whose bits differ from the whole's.
 std::size_t different_bits(const OwnLogits& part, const OwnLogits& whole, std::size_t tokens) {
   std::size_t different = 0;
   for (std::size_t row = 0; row < tokens; ++row) {
@@ -117,13 +117,14 @@ std::size_t different_bits(const OwnLogits& part, const OwnLogits& whole, std::s
   return different;
 }
 
-// TP_SAME_BITS=all runs every fixture with everything: some minutes.
+// TP_SAME_BITS=all runs every combination for every fixture, which takes some minutes.
 bool runs_all() {
   const char* const value = std::getenv("TP_SAME_BITS");
   return value != nullptr && std::string_view(value) == "all";
 }
 
-// A few numbers of ranks up to `most`, chunks and threads, with private and with shared caches, or all.
+// Returns some numbers of ranks up to `most`, chunks and threads, with private and with shared caches, or all
+// combinations.
 std::vector<Division> divisions(std::size_t most) {
   if (!runs_all()) {
     return {{1, 7, 2, false}, {2, 512, 3, true},     {3, 1, 1, false},
@@ -180,7 +181,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
     const std::size_t most = most_ranks(spec);
     const std::size_t columns = intermediate_size(spec.blocks.back().feed_forward);
     divided += columns / leaf_of(columns, leaf_heads(spec)) >= 2 ? 1 : 0;
-    // Every fixture in one type, a few in all.
+    // Each fixture runs in one type, a few in all types.
     for (std::size_t type = 0; type < std::size(kTypes); ++type) {
       if (type != index % std::size(kTypes) && index % 7 != 0 && !runs_all()) continue;
       constexpr KvType kKvTypes[] = {KvType::f32, KvType::bf16, KvType::int8};
@@ -193,8 +194,8 @@ TEST(SameBits, OnAnyNumberOfRanks) {
   EXPECT_GT(2 * divided, index) << "one rank has all leaves of most fixtures";
 }
 
-// Contexts that are split among threads, and heads of a rank that share a KV head in different numbers.
-TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
+// Contexts that are split among threads, and a rank's heads that share a KV head in different numbers.
+TEST(SameBits, ForLongContextsOnAnyNumberOfRanks) {
   Groups groups;
   constexpr std::size_t kLength = 640;
   CheckpointConfig config;
@@ -216,8 +217,8 @@ TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
                    std::min<std::size_t>(8, test::world().size()), "long context");
 }
 
-// Stored groups of 32 are taken over where leaves are whole groups, and nowhere else.
-TEST(SameBits, OfGgufModelsAsStored) {
+// Stored groups of 32 are kept only if leaves are whole groups.
+TEST(SameBits, ForGgufModelsAsStored) {
   Groups groups;
   for (const Fixture& fixture : reference::gguf_fixtures()) {
     const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
@@ -229,7 +230,7 @@ TEST(SameBits, OfGgufModelsAsStored) {
 }
 
 // Types whose elements are codes, in super-blocks that ranks cut.
-TEST(SameBits, OfGgufModelsWithCodes) {
+TEST(SameBits, ForGgufModelsWithCodes) {
   Groups groups;
   constexpr std::array<std::string_view, 6> kTypes = {"IQ3_XXS", "IQ2_S", "IQ1_M", "TQ1_0", "NVFP4", "TQ2_0"};
   const test::TemporaryDirectory directory;
@@ -244,7 +245,7 @@ TEST(SameBits, OfGgufModelsWithCodes) {
 }
 
 // FP8 whose blocks ranks cut, columns in the order of activations, int8.
-TEST(SameBits, OfQuantizedCheckpointsAsStored) {
+TEST(SameBits, ForQuantizedCheckpointsAsStored) {
   Groups groups;
   const test::Plain plain = test::plain_random();
   ModelSpec spec = make_spec(plain.config);

@@ -87,7 +87,7 @@ TEST(SameBits, InAnyChunksAndOnAnyNumberOfThreads) {
 }
 
 // Long enough for a single tile's context to be split among threads.
-TEST(SameBits, OfLongContextsOnAnyNumberOfThreads) {
+TEST(SameBits, ForLongContextsOnAnyNumberOfThreads) {
   constexpr std::size_t kLength = 2100;
   CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";

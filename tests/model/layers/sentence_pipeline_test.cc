@@ -40,7 +40,7 @@ TEST(SentencePipeline, DoesNothingWithoutItsFiles) {
   EXPECT_EQ(pipeline.prompt(""), "");
 }
 
-TEST(SentencePipeline, PoolsAndNormalizesAsTheFilesSay) {
+TEST(SentencePipeline, PoolsAndNormalizesByTheFiles) {
   const TemporaryDirectory directory;
   write_modules(directory, {"Transformer", "Pooling", "Normalize"});
   directory.write("1_Pooling/config.json", json{{"pooling_mode_cls_token", true}}.dump());
@@ -54,7 +54,7 @@ TEST(SentencePipeline, PoolsAndNormalizesAsTheFilesSay) {
 }
 
 // llama.cpp's numbers.
-TEST(SentencePipeline, PoolsLikeAGgufFileSays) {
+TEST(SentencePipeline, PoolsByAGgufFile) {
   const TemporaryDirectory directory;
   const auto file_with = [&](std::uint32_t type) {
     return directory.write(
@@ -149,7 +149,7 @@ TEST(SentencePipeline, HasThePromptsOfTheModel) {
   }
 }
 
-TEST(SentencePipeline, RefusesWhatItCannotDo) {
+TEST(SentencePipeline, RejectsUnsupportedPipelines) {
   const TemporaryDirectory directory;
   write_modules(directory, {"Transformer", "LSTM"});
   EXPECT_NE(refusal(directory).find("Transformer, Pooling, Dense or Normalize"), std::string::npos)

@@ -38,7 +38,7 @@ TEST(StreamProjection, NormsEachStreamOrAllOfThem) {
     return values;
   };
   const std::vector<float> weight = numbers(kHidden * kSize);
-  const std::vector<float> gains = numbers(kSize);  // of all streams; parts of them for each
+  const std::vector<float> gains = numbers(kSize);  // gains of all streams; each stream has a part
   const std::vector<float> streams = numbers(kSize);
   test::MemoryWeights source;
   source.add("fc.weight", {kHidden, kSize}, weight);

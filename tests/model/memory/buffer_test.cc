@@ -21,7 +21,7 @@ static_assert(!std::is_copy_constructible_v<Buffer<float>>, "a copy would share 
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-// Of this process, now.
+// Returns this process's resident memory.
 std::size_t resident_bytes() {
   std::size_t size = 0;
   std::size_t resident = 0;
@@ -37,7 +37,7 @@ TEST(Buffer, BeginsOnAPageWithZeros) {
   }
 }
 
-TEST(Buffer, OfNothingHasNoMemory) { EXPECT_EQ(Buffer<float>(0, "a test").data(), nullptr); }
+TEST(Buffer, WithoutElementsHasNoMemory) { EXPECT_EQ(Buffer<float>(0, "a test").data(), nullptr); }
 
 // Whatever goes in between: no neighbour is written to, and memory comes back as zeros or not at all.
 TEST(Buffer, KeepsItsContentsWhenNeighboursComeAndGo) {
@@ -56,7 +56,7 @@ TEST(Buffer, KeepsItsContentsWhenNeighboursComeAndGo) {
   }
 }
 
-TEST(Buffer, LeavesItsContentsToTheOneItIsMovedTo) {
+TEST(Buffer, MovesItsContents) {
   Buffer<int> from(10, "a test");
   from[9] = 7;
   const int* data = from.data();
@@ -99,7 +99,7 @@ TEST(Buffer, IsFoundByItsUseWhileItLives) {
   EXPECT_EQ(found().size(), 1U);
 }
 
-TEST(Buffer, SaysWhatItCannotReserve) {
+TEST(Buffer, NamesTheMemoryThatItCannotReserve) {
   try {
     const Buffer<unsigned char> buffer(std::numeric_limits<std::size_t>::max() / 4, "the moon");
     FAIL();

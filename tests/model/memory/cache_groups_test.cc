@@ -47,7 +47,7 @@ void expect_consistent(const ModelSpec& spec, const CacheGroups& groups) {
   }
 }
 
-TEST(CacheGroups, AreOneWhereAllLayersSeeEquallyFar) {
+TEST(CacheGroups, AreOneIfAllLayersSeeEquallyFar) {
   const CacheGroups full = CacheGroups::of(model_with({{}, {}, {}}), 1);
   EXPECT_EQ(full.windows, CacheWindows{std::nullopt});
   EXPECT_EQ(full.slots, 3U);
@@ -93,7 +93,7 @@ std::vector<kernels::KvLayout> layouts_of(const ModelSpec& spec, std::size_t ran
   return layouts;
 }
 
-TEST(CacheGroups, HaveBlocksOfNearlyTheSameBytesWhereLayersDifferInSize) {
+TEST(CacheGroups, HaveBlocksOfSimilarBytesIfLayersDifferInSize) {
   struct Case {
     std::size_t ranks, groups, slots;
   };
@@ -113,7 +113,7 @@ TEST(CacheGroups, HaveBlocksOfNearlyTheSameBytesWhereLayersDifferInSize) {
   }
 }
 
-TEST(CacheGroups, AreAtMostAFewWhereOneLayerDiffersInSize) {
+TEST(CacheGroups, AreFewIfOneLayerDiffersInSize) {
   ModelSpec spec = alternating(4, 2, 8);
   std::get<AttentionSpec>(spec.blocks[1].attention).num_key_value_heads = 4;
   const CacheGroups groups = CacheGroups::of(spec, 1);
@@ -121,7 +121,7 @@ TEST(CacheGroups, AreAtMostAFewWhereOneLayerDiffersInSize) {
   expect_consistent(spec, groups);
 }
 
-TEST(CacheGroups, KeepTheChunksBeforeTheirOwn) {
+TEST(CacheGroups, KeepTheEarlierChunks) {
   ModelSpec spec = model_with({8, 8});
   for (BlockSpec& block : spec.blocks)
     std::get<AttentionSpec>(block.attention).pattern = {.chunk = 8, .chunks_before = 2};
@@ -129,7 +129,7 @@ TEST(CacheGroups, KeepTheChunksBeforeTheirOwn) {
 }
 
 // As of Reformer: what a token gives depends on those that follow, and nothing of a step is kept.
-TEST(CacheGroups, ShareOnePlaceWhereSequencesAreComputedWhole) {
+TEST(CacheGroups, ShareOnePlaceIfSequencesAreComputedWhole) {
   ModelSpec spec = model_with({{}, {}});
   spec.recomputes = true;
   EXPECT_EQ(CacheGroups::of(spec, 1).slots, 1U);

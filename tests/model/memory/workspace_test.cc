@@ -26,7 +26,7 @@ TEST(Workspace, GivesTensorsThatBeginOnACacheLineAndDoNotOverlap) {
   }
 }
 
-TEST(Workspace, TakesBackWhatAFrameGaveWhenTheFrameEnds) {
+TEST(Workspace, FreesAFramesMemoryAtItsEnd) {
   Workspace workspace(160);
   const TensorView<float> kept = workspace.take(1, 16);
   float* first = nullptr;
@@ -40,7 +40,7 @@ TEST(Workspace, TakesBackWhatAFrameGaveWhenTheFrameEnds) {
   EXPECT_EQ(workspace.peak_bytes(), 144 * sizeof(float));
 }
 
-TEST(Workspace, RefusesMoreThanItWasMadeForAndStaysUsable) {
+TEST(Workspace, RefusesMoreThanItsSizeAndStaysUsable) {
   Workspace workspace(64);
   workspace.take(1, 32);
   try {
@@ -100,7 +100,7 @@ TEST(DecoderWorkspace, IsBoundedByTheChunkAndNotByTheSequence) {
   EXPECT_LE(floats(64, 4096) - floats(64, 32), threads * (4096 - 32) * 2 + 64);
 }
 
-TEST(DecoderWorkspace, OfStepsInHalvesHasRoomForTheLargerHalfTwice) {
+TEST(DecoderWorkspace, HasRoomForTheLargerHalfTwiceIfStepsAreDivided) {
   const ModelSpec spec = spec_of_a_small_model();
   const auto floats = [&](std::size_t tokens, bool overlaps) {
     return Model::shape_of(spec, SyntheticWeights(), {0, 2}, {})

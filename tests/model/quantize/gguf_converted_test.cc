@@ -47,7 +47,7 @@ GgufConversion lfm2_file(const std::string& name, const std::vector<std::uint32_
   return to;
 }
 
-TEST(GgufConverted, HasLfm2sConvolutionsWhereThereAreNoKeys) {
+TEST(GgufConverted, HasLfm2sConvolutionsInLayersWithoutKeys) {
   if (test::world().size() > 8) GTEST_SKIP() << "eight heads";
   test::expect_logits(lfm2_file("lfm2", {0, 0, 2, 0, 2}), reference::fixture("lfm2"));
   test::expect_logits(lfm2_file("lfm2moe", {0, 0, 2, 0, 0}), reference::fixture("lfm2moe"));

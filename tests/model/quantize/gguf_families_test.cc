@@ -37,7 +37,7 @@ using test::TemporaryDirectory;
 using test::TensorValues;
 using test::TestTensor;
 
-// The logits of a model's prompt on this rank.
+// Returns the logits of a model's prompt on this rank.
 std::vector<float> logits_of(const CheckpointConfig& config, const WeightSource& source,
                              std::span<const TokenId> prompt) {
   ModelUnderTest decoder(test::world(), config, source, {.weights = WeightType::f32});
@@ -74,7 +74,7 @@ TEST(GgufFamilies, GiveTheLogitsOfTheOriginalModellingCode) {
     try {
       write_f32(fixture.folder, file);
     } catch (const ConfigError&) {
-      continue;  // what such files cannot say; quantize_model_test.cc knows which these are
+      continue;  // GGUF can't express some configurations; quantize_model_test.cc lists them
     }
     const CheckpointConfig config = load_config(file);
     if (windows_of(config) != windows_of(load_config(fixture.folder))) continue;  // some files lack them
@@ -86,7 +86,7 @@ TEST(GgufFamilies, GiveTheLogitsOfTheOriginalModellingCode) {
   }
 }
 
-// Gains near 1, of every head others.
+// Returns gains near 1, different for every head.
 std::vector<float> gains(std::size_t size, std::size_t seed) {
   reference::Random random(seed);
   std::vector<float> values = random.numbers(size);
@@ -115,7 +115,7 @@ TEST(GgufFamilies, HaveCoheresNormsOfHeads) {
                logits_of(config, *checkpoint, model.prompt()));
 }
 
-// The file of a fixture's model with these tensors, and queries, keys and values in one tensor.
+// Converts a fixture's model with these tensors, and with queries, keys and values in one tensor.
 GgufConversion with_fused_qkv(const Fixture& fixture, const std::string& architecture,
                               const BlockTensors& names) {
   GgufConversion to(fixture, architecture);
@@ -136,7 +136,7 @@ GgufConversion with_fused_qkv(const Fixture& fixture, const std::string& archite
   return to;
 }
 
-// As llama.cpp's converter writes ChatGLM's own checkpoints, which have it so.
+// llama.cpp's converter writes ChatGLM's own checkpoints like this, because they have one tensor.
 TEST(GgufFamilies, HaveChatGlmsQueriesKeysAndValuesInOneTensor) {
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";
   const Fixture fixture = reference::fixture("glm");
@@ -149,7 +149,7 @@ TEST(GgufFamilies, HaveChatGlmsQueriesKeysAndValuesInOneTensor) {
                       fixture);
 }
 
-// As files that were made of Phi-2's first checkpoint have it.
+// Files made from Phi-2's first checkpoint have one tensor.
 TEST(GgufFamilies, HavePhi2sQueriesKeysAndValuesInOneTensor) {
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";
   const Fixture fixture = reference::fixture("phi2");
@@ -168,8 +168,8 @@ TEST(GgufFamilies, HavePhi2sQueriesKeysAndValuesInOneTensor) {
   test::expect_logits(to, fixture);
 }
 
-// A model with Llama's tensors and wiring as a file of the architecture llama, as llama.cpp's converter
-// writes Llama.
+// Converts a model with Llama's tensors and wiring to a file of the architecture llama, like llama.cpp's
+// converter does for Llama.
 GgufConversion as_llama(const Fixture& fixture) {
   BlockTensors names = test::kLlamaBlock;
   names["ffn_norm.weight"] = "post_attention_layernorm.weight";
@@ -207,12 +207,12 @@ TEST(GgufFamilies, RefuseTensorsOfABlockThatTheModelDoesNotUse) {
     file.tensor(fmt::format("blk.1.{}", name), {values.size()}, "F32", test::bytes_of(values));
     const std::filesystem::path path = directory.write("model.gguf", file.file());
     const auto source = GgufCheckpoint::open(path);
-    if (!test::world().is_root()) continue;  // the first rank looks for all
+    if (!test::world().is_root()) continue;  // the first rank checks all tensors
     EXPECT_THROW(ModelUnderTest(test::world(), load_config(path), *source, {}), CheckpointError) << name;
   }
 }
 
-// As llama.cpp's converter writes it: the gains of all heads in one tensor, everything else as it was.
+// llama.cpp's converter writes the gains of all heads in one tensor, and leaves everything else unchanged.
 TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";
   ChangedModel model("stablelm-qkvbias", "qk_layernorm");
@@ -245,7 +245,7 @@ TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
     expect_equal(logits_of(load_config(one), *GgufCheckpoint::open(one), model.prompt()), expected);
 }
 
-// As llama.cpp's converter writes them: lists with a number for every layer, whose keys do not begin with the
+// llama.cpp's converter writes lists with a number for every layer, whose keys do not begin with the
 // architecture. A single number stands for all layers.
 TEST(GgufFamilies, HaveApertusActivationsInTheirMetadata) {
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";
@@ -267,7 +267,7 @@ TEST(GgufFamilies, HaveApertusActivationsInTheirMetadata) {
   ASSERT_EQ(lists.size(), 4U);
   GgufBuilder file = to.builder();
   for (const auto& [key, numbers] : lists) {
-    if (key == "xielu.eps")  // the same in all layers
+    if (key == "xielu.eps")  // all layers have the same value
       file.value(key, GgufKind::f32, numbers.substr(0, sizeof(float)));
     else
       file.value(

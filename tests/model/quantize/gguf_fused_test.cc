@@ -83,7 +83,7 @@ TEST(GgufFused, QueriesKeysAndValuesGiveTheSameBitsInEveryFamily) {
       quantize_model({.model = fixture.folder, .name = "model", .weights = weights, .output = file},
                      [](std::uint64_t, std::uint64_t) {});
     } catch (const ConfigError&) {
-      continue;  // what such files cannot say; quantize_model_test.cc knows which these are
+      continue;  // GGUF can't express some configurations; quantize_model_test.cc lists them
     }
     std::size_t tensors = 0;
     const std::filesystem::path other = directory.write("fused.gguf", fused(GgufFiles(file), tensors));

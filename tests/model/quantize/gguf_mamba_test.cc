@@ -95,7 +95,7 @@ void write_mamba1_sizes(GgufConversion& to) {
   to.whole("ssm.time_step_rank", mamba.dt_rank);
 }
 
-// The number in layers of this type; 0 in others.
+// Returns the number in layers of this type, and 0 in others.
 std::vector<std::int32_t> of_layers(const CheckpointConfig& config, const std::string& type,
                                     std::size_t number) {
   std::vector<std::int32_t> all;
@@ -165,7 +165,7 @@ GgufConversion bamba_file(const Fixture& fixture) {
   return to;
 }
 
-// The factors are in the tensors.
+// Multiplies the factors into the tensors.
 void fold_factors(GgufConversion& to, std::size_t layer) {
   const CheckpointConfig& config = to.config();
   const std::string block = fmt::format("blk.{}.", layer);

@@ -248,7 +248,7 @@ std::unique_ptr<GgufCheckpoint> with_two_rows(const test::TemporaryDirectory& di
 
 const std::string kOutProj = "model.layers.0.linear_attn.out_proj.weight";
 
-TEST(GgufColumns, InAnotherOrderAreHeldAsTheyAreStoredIfGroupsStayTogether) {
+TEST(GgufColumns, KeepTheirTypeInAnotherOrderIfGroupsStayTogether) {
   std::string blocks;
   for (std::size_t block = 0; block < 32; ++block) {
     blocks += le(std::uint16_t{0x3C00});  // a scale of 1

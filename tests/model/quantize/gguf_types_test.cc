@@ -1,5 +1,5 @@
-// GGUF files of every type that the program writes, made of seeded fixtures: their elements by the definition
-// of the formats, and the models' logits.
+// GGUF files of every type that the program writes, made from seeded fixtures: their elements by the
+// definition of the formats, and the models' logits.
 #include "model/config/config.h"
 #include "model/quantize/quantize_model.h"
 #include "model/quantize/type_choice.h"
@@ -31,7 +31,7 @@ const std::uint8_t* data_of(const GgufFiles::Entry& entry) {
   return reinterpret_cast<const std::uint8_t*>(entry.file.bytes().data()) + entry.tensor.bytes.begin;
 }
 
-// How many elements of a tensor are not those of the same tensor in float32.
+// Returns how many elements of a tensor differ from the float32 tensor's.
 std::size_t different_elements(const GgufFiles::Entry& stored, const GgufFiles::Entry& f32) {
   const GgufType& type = stored.tensor.type;
   std::size_t different = 0;
@@ -61,8 +61,8 @@ class FileUnderTest {
 
 class GgufTypes : public testing::TestWithParam<std::string> {};
 
-// The rows of llama-gqa's ffn_down are whole blocks of 256, so that every type has a matrix.
-TEST_P(GgufTypes, AreReadAsTheirFormatsSay) {
+// The rows of llama-gqa's ffn_down are whole blocks of 256, so every type has a matrix.
+TEST_P(GgufTypes, AreReadByTheirFormats) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   const std::filesystem::path in_f32 = directory.path() / "f32.gguf";
@@ -84,8 +84,8 @@ TEST_P(GgufTypes, AreReadAsTheirFormatsSay) {
 std::string name_of_type(const testing::TestParamInfo<std::string>& info) { return info.param; }
 INSTANTIATE_TEST_SUITE_P(All, GgufTypes, testing::ValuesIn(TypeChoice::names()), name_of_type);
 
-// Their weights are stored in bf16, of which nothing is lost: the expected logits are the original code's.
-TEST(GgufFiles, OfBf16HaveTheLogitsOfTheOriginalModellingCode) {
+// The fixtures' weights are stored in bf16, so nothing is lost: the expected logits are the original code's.
+TEST(GgufFiles, InBf16HaveTheLogitsOfTheOriginalModellingCode) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   for (const char* name : {"llama-gqa-bf16", "qwen2-untied-bf16"}) {
@@ -95,10 +95,10 @@ TEST(GgufFiles, OfBf16HaveTheLogitsOfTheOriginalModellingCode) {
   }
 }
 
-// precision_test.cc has the bound, of errors in root mean square: rounding to 11 bits gives every product one
-// of 2^-12, and rounding uniform elements to 8 bits one of 2^-8. The largest of some thousand is below six
-// deviations, of logits of 2.4.
-TEST(GgufFiles, OfFewerBitsHaveNearlyTheLogitsOfTheFixture) {
+// precision_test.cc explains the bound for root mean square errors: rounding to 11 bits gives every product
+// an error of 2^-12, and rounding uniform elements to 8 bits one of 2^-8. The largest of some thousand errors
+// is below six deviations of the logits, whose deviation is 2.4.
+TEST(GgufFiles, WithFewerBitsHaveNearlyTheLogitsOfTheFixture) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
   for (const char* name : {"llama-gqa", "gpt2-6heads", "qwen2-tied-14q2kv"}) {

@@ -66,7 +66,7 @@ void expect_both(const GgufConversion& file, const Fixture& fixture) {
   test::expect_written_as(file, fixture);
 }
 
-// Rows of a projection of queries, keys and values that belong to one of the three, in all groups.
+// Returns the rows of a fused projection that belong to queries, keys or values, in all groups.
 TensorValues rows_of_groups(const TensorValues& whole, std::size_t groups, std::size_t first,
                             std::size_t count) {
   TensorValues stack = whole;
@@ -318,7 +318,7 @@ void write_file_of_f32(const std::filesystem::path& model, const std::filesystem
                  [](std::uint64_t, std::uint64_t) {});
 }
 
-// The fixture has two, which files cannot say.
+// The fixture has two thetas, which files can't express.
 TEST(GgufYear2026, HasGraniteSwaWithOneTheta) {
   const Fixture fixture = reference::fixture("graniteswa");
   if (!has_heads_for_all(fixture)) GTEST_SKIP() << "fewer heads than ranks";
@@ -342,7 +342,7 @@ TEST(GgufYear2026, HasGraniteSwaWithOneTheta) {
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
 }
 
-// llama.cpp knows neither the factors of the model nor sizes of its cache.
+// llama.cpp supports neither the model's factors nor its cache's sizes.
 TEST(GgufYear2026, HasMiniCpm3sFactorsInItsTensors) {
   const Fixture fixture = reference::fixture("minicpm3");
   const test::TemporaryDirectory directory;

@@ -41,8 +41,8 @@ std::vector<float> elements_of(const WeightSource& source, const ModelTensor& te
   return elements;
 }
 
-// A stack of transposed matrices, whose gates are left of what they multiply: [experts * in, 2 out], or
-// [experts * in, out].
+// Returns a stack of transposed matrices with gates left of ups: [experts * in, 2 out], or [experts * in,
+// out].
 std::vector<float> elements_of_transposed(const WeightSource& source, const ExpertNames& names,
                                           const ModelTensor& stack, std::size_t experts) {
   const bool is_down = stack.name.starts_with(names.all_experts().down_proj);
@@ -65,7 +65,7 @@ std::vector<float> elements_of_transposed(const WeightSource& source, const Expe
   return elements;
 }
 
-// A stack of experts, whose gates are above what they multiply, from matrices that the file has one by one.
+// Returns a stack of experts with gates above ups, from matrices that the file stores separately.
 std::vector<float> elements_of_experts(const WeightSource& source, const ExpertNames& names,
                                        const ModelTensor& stack, std::size_t experts) {
   if (names.stacks.transposed) return elements_of_transposed(source, names, stack, experts);
@@ -92,14 +92,14 @@ std::vector<std::string> written_families() {
   return families;
 }
 
-// The name under which a file's reader has a tensor of a checkpoint, whose names may have other prefixes.
+// Returns a checkpoint's tensor name as the file's reader knows it. Checkpoints may have other prefixes.
 std::string name_in_file(const TensorNames& names, const WeightSource& checkpoint, const std::string& name) {
   const std::string body = names.as_stored_in(checkpoint).body;
   if (name.starts_with(body)) return names.prefix + name.substr(body.size());
   return name.starts_with(names.part_prefix) ? name.substr(names.part_prefix.size()) : name;
 }
 
-// Rows of queries, keys and values of each KV head, which the file has in three tensors.
+// Returns the rows of queries, keys and values of each KV head. The file has three tensors for them.
 std::vector<float> elements_by_kv_head(const WeightSource& written, const CheckpointConfig& config,
                                        const BlockNames& block, const ModelTensor& whole) {
   const bool is_bias = whole.name.ends_with(".bias");
@@ -120,7 +120,7 @@ std::vector<float> elements_by_kv_head(const WeightSource& written, const Checkp
   return elements;
 }
 
-// The elements of the checkpoint's tensor as a file has them.
+// Returns the elements of the checkpoint's tensor in the file's order.
 std::vector<float> written_elements(const WeightSource& written, const CheckpointConfig& config,
                                     const WeightSource& checkpoint, ModelTensor tensor) {
   const TensorNames names = make_spec(config).names;
@@ -142,9 +142,9 @@ std::vector<float> written_elements(const WeightSource& written, const Checkpoin
   return elements_of_experts(written, names.names_of_block(prefix).experts, tensor, config.num_experts);
 }
 
-// What the reader finds under the checkpoint's names is what the checkpoint has, in the same rows and
-// columns. Gains from which an offset is subtracted, as Gemma's, have gone through an addition and its
-// reverse, and decays of mixers through an exponential.
+// The reader finds the checkpoint's tensors under their names, with the same rows and columns. Two kinds of
+// tensors are equal only after rounding: gains with an offset, like Gemma's, were added to and subtracted
+// from; decays of mixers went through an exponential.
 TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
   std::size_t families = 0;
   for (const reference::Fixture& fixture : reference::fixtures_of(written_families())) {
@@ -155,14 +155,13 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
     try {
       quantize(fixture.folder, "f32", file);
     } catch (const ConfigError& error) {
-      // GGUF files say neither that Falcon has ALiBi, nor how Gemma 2 scales scores, nor that some layers of
-      // a mixture have no experts, nor the size of chunks, nor which layers of Gemma 3 have the window: five
-      // of six, nor a theta for each layer of Granite SWA. Phi-3.5-MoE's layer norms have a name there that
-      // others' have not.
+      // GGUF files can't express Falcon's ALiBi, Gemma 2's scale of scores, mixtures in which some layers
+      // have no experts, the size of chunks, which layers of Gemma 3 have the window (five of six), or a
+      // theta for each layer of Granite SWA. Phi-3.5-MoE's layer norms have a special name there.
       const std::string text = error.what();
-      // Stacks of experts whose rows alternate are not taken apart.
+      // Stacks of experts with alternating rows are not divided.
       if (config.architecture == "GptOssForCausalLM") {
-        EXPECT_CONTAINS(text, "expected tensors that such files have, found model.layers.0.");
+        EXPECT_CONTAINS(text, "expected tensors that GGUF supports, found model.layers.0.");
         continue;
       }
       EXPECT_TRUE(config.architecture == "PhimoeForCausalLM" || config.alibi ||
@@ -176,7 +175,7 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     const auto written = GgufCheckpoint::open(file);
     const ModelSpec spec = make_spec(config);
-    // Norms with an offset, and the rates of recurrent layers, of which files have the exponentials.
+    // Norms with an offset, and the rates of recurrent layers, whose exponentials are stored in files.
     const bool rounds = spec.names.gguf.norm_offset != 0 || std::ranges::any_of(spec.blocks, keeps_state);
     const std::vector<ModelTensor> tensors = model_tensors(make_spec(config), *source);
     EXPECT_FALSE(tensors.empty());
@@ -193,12 +192,13 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
   EXPECT_GE(families, 8U);
 }
 
-// The language model of a checkpoint that has a vision tower, too, is written as if it were alone.
+// The language model of a checkpoint with a vision tower gives the same file as the language model by itself.
 TEST(QuantizeModel, WritesGemma3FromCheckpointsWithAndWithoutAVisionTower) {
   const TemporaryDirectory directory;
   const std::filesystem::path alone_folder = reference::fixture("gemma3-pattern3").folder;
   const std::filesystem::path part_folder = reference::fixture("gemma3-multimodal-layout").folder;
-  // Both fixtures have the same sizes but other numbers, so the part gets those of the model alone.
+  // Both fixtures have the same sizes but different numbers, so the part gets the numbers of the separate
+  // model.
   const test::Tensors of_alone = test::tensors_of(alone_folder);
   test::Tensors of_part = test::tensors_of(part_folder);
   for (const auto& [name, values] : of_alone) of_part.at("language_model." + name) = values;
@@ -225,7 +225,7 @@ TEST(QuantizeModel, WritesGemma3FromCheckpointsWithAndWithoutAVisionTower) {
   EXPECT_EQ(alone.metadata().number("gemma3.rope.freq_base"), 1e4);  // all four layers have the window
 }
 
-// The same tensors, twice: from the checkpoint to a quantized file, and by way of a file of f32.
+// Converts the same tensors twice: directly to a quantized file, and through an f32 file.
 TEST(QuantizeModel, WritesTheSameTensorsFromCheckpointsAndFromTheirGgufFiles) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const TemporaryDirectory directory;
@@ -250,8 +250,8 @@ TEST(QuantizeModel, WritesTheSameTensorsFromCheckpointsAndFromTheirGgufFiles) {
   }
 }
 
-// From the definition of the formats, element by element.
-TEST(QuantizeModel, IsReadAsItsFormatsSay) {
+// The values follow the definition of the formats, element by element.
+TEST(QuantizeModel, IsReadByItsFormats) {
   const std::filesystem::path mixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed/model.gguf";
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
@@ -272,7 +272,7 @@ TEST(QuantizeModel, IsReadAsItsFormatsSay) {
   }
 }
 
-TEST(QuantizeModel, TakesOverWhatHasTheTypeAlready) {
+TEST(QuantizeModel, KeepsTensorsThatAlreadyHaveTheType) {
   const std::filesystem::path mixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed/model.gguf";
   const TemporaryDirectory directory;
   const QuantizeReport report = quantize(mixed, "q4_k", directory.path() / "model.gguf");
@@ -289,7 +289,7 @@ TEST(QuantizeModel, TakesOverWhatHasTheTypeAlready) {
   EXPECT_TRUE(report.notices.front().ends_with("the original model gives a better file"));
 }
 
-// Factors of NVFP4 are multiplied with the values that get another type.
+// NVFP4's factors are multiplied with values that get a different type.
 TEST(QuantizeModel, TakesNvfp4WithItsFactors) {
   const std::string_view type = "NVFP4";
   const test::MixedGguf model(std::span(&type, 1));
@@ -319,9 +319,9 @@ std::string refusal(const std::filesystem::path& model, const std::string& weigh
   return {};
 }
 
-TEST(QuantizeModel, RefusesWhatGgufFilesCannotSay) {
+TEST(QuantizeModel, RejectsModelsThatGgufCannotExpress) {
   EXPECT_EQ(refusal(reference::fixture("gptoss").folder, "f32"),
-            "cannot write model as a GGUF file: expected tensors that such files have, found "
+            "cannot write model as a GGUF file: expected tensors that GGUF supports, found "
             "model.layers.0.mlp.experts.gate_up_proj; use the checkpoint without converting it");
 }
 

@@ -40,8 +40,8 @@ TEST(TypeChoice, GivesTheHeadSixBitsWhereOthersHaveFewer) {
   EXPECT_EQ(type_of(TypeChoice("bf16", tied), "token_embd.weight"), "BF16");
 }
 
-// What llama.cpp's own converter reports for Llama 3 8B: of 32 layers, ffn_down and attn_v of 0-3, 6, 9, 12,
-// 15, 18, 21, 24, 27 and 28-31 are Q6_K.
+// llama.cpp's converter reports for Llama 3 8B with its 32 layers: ffn_down and attn_v of layers 0-3, 6, 9,
+// 12, 15, 18, 21, 24, 27 and 28-31 are Q6_K.
 TEST(TypeChoice, MixesAsLlamaCppDoes) {
   const TypeChoice mix("q4_k_m", llama());
   std::vector<int> more;

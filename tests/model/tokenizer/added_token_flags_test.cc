@@ -167,7 +167,7 @@ TEST(AddedTokenFlags, AreHonouredInEveryList) {
 }
 
 // transformers reads the flags of tokens by name only if added_tokens_decoder does not have the token.
-TEST(AddedTokenFlags, OfAddedTokensDecoderComeFirst) {
+TEST(AddedTokenFlags, InAddedTokensDecoderTakePrecedence) {
   const TemporaryFolder folder;
   write_lower_case(folder, {{"added_tokens_decoder", {{"256", flagged_object({{"lstrip", true}})}}},
                             {"mask_token", flagged_object({{"lstrip", false}, {"rstrip", true}})}});
@@ -176,7 +176,7 @@ TEST(AddedTokenFlags, OfAddedTokensDecoderComeFirst) {
 }
 
 // RobertaTokenizer's default for the mask, which the files do not contain.
-TEST(AddedTokenFlags, OfRobertasMaskIncludeTheSpaceInFront) {
+TEST(AddedTokenFlags, LetRobertasMaskIncludeTheSpaceBeforeIt) {
   const TemporaryFolder folder;
   json vocabulary = testing::byte_level_json()["model"]["vocab"];
   for (const char* token : {"<s>", "</s>", "<mask>"}) vocabulary[token] = vocabulary.size();

@@ -31,7 +31,7 @@ AddedTokens added(const std::vector<json>& tokens) {
   return AddedTokens::from_json(testing::node_of(tokens), Vocabulary(), lowered);
 }
 
-// "a|<1>|b": text as it is, tokens as <id>.
+// "a|<1>|b": text unchanged, tokens as <id>.
 std::string shown(const std::vector<Fragment>& fragments, const std::string& text) {
   std::string result;
   for (const Fragment& fragment : fragments) {
@@ -53,7 +53,7 @@ TEST(AddedTokens, AreCutOutOfTheText) {
   EXPECT_EQ(raw({}, "a"), "a");
 }
 
-TEST(AddedTokens, TheLongestOfThoseThatBeginTogetherWins) {
+TEST(AddedTokens, TheLongestWinsAmongTokensAtOnePlace) {
   const std::vector<json> tokens = {token(1, "ab"), token(2, "abcd"), token(3, "cd")};
   EXPECT_EQ(raw(tokens, "abcd"), "<2>");
   EXPECT_EQ(raw(tokens, "abc"), "<1>|c");
@@ -64,7 +64,7 @@ TEST(AddedTokens, TheLeftmostWinsOverALongerOne) {
   EXPECT_EQ(raw({token(1, "ab"), token(2, "bcde")}, "abcde"), "<1>|cde");
 }
 
-TEST(AddedTokens, TakeTheWhiteSpaceBesideThemIfTheyStripIt) {
+TEST(AddedTokens, IncludeAdjacentWhiteSpaceIfTheyStripIt) {
   EXPECT_EQ(raw({token(1, "<m>", {{"lstrip", true}})}, "a \u00A0<m> b"), "a|<1>| b");
   EXPECT_EQ(raw({token(1, "<m>", {{"rstrip", true}})}, "a <m> \n b"), "a |<1>|b");
   EXPECT_EQ(raw({token(1, "<l>", {{"lstrip", true}}), token(2, "<r>", {{"rstrip", true}})}, "<r>  <l>"),
@@ -77,13 +77,13 @@ TEST(AddedTokens, AreNotTakenOutOfWordsIfTheyAreSingleWords) {
   EXPECT_EQ(raw(tokens, "\u200Ding ing\u24B6 ing\u200B"), "\u200Ding ing\u24B6 |<1>|\u200B");
 }
 
-TEST(AddedTokens, ThatAreNormalizedAreFoundInNormalizedText) {
+TEST(AddedTokens, AreFoundInNormalizedTextIfTheyAreNormalized) {
   const AddedTokens tokens = added({token(1, "YES", {{"normalized", true}}), token(2, "NO")});
   EXPECT_EQ(shown(tokens.split_raw(MarkedText("YES NO")), "YES NO"), "YES |<2>");
   EXPECT_EQ(shown(tokens.split_normalized(MarkedText("yes no")), "yes no"), "<1>| no");
 }
 
-TEST(AddedTokens, ThatLookAlikeWhenNormalizedAreTheFirstSpecialOne) {
+TEST(AddedTokens, MatchTheFirstSpecialTokenIfTheyNormalizeAlike) {
   const json text = {{"normalized", true}, {"special", false}};
   const json control = {{"normalized", true}, {"special", true}};
   const auto found = [](const std::vector<json>& tokens) {
@@ -93,8 +93,8 @@ TEST(AddedTokens, ThatLookAlikeWhenNormalizedAreTheFirstSpecialOne) {
   EXPECT_EQ(found({token(1, "Yes", text), token(2, "YES", control), token(3, "yes", control)}), "<2>");
 }
 
-// The rules as the `tokenizers` library applies them, one after the other, to lists of characters (a letter
-// or a space each).
+// The rules of the `tokenizers` library, applied one after the other to lists of characters (a letter or a
+// space each).
 struct NaiveToken {
   std::string pattern;
   int id;
@@ -132,7 +132,7 @@ std::string naively_split(const std::vector<NaiveToken>& tokens, const std::stri
   return result;
 }
 
-TEST(AddedTokens, AreFoundAsTheRulesSayInAnyCombination) {
+TEST(AddedTokens, AreFoundByTheRulesInAnyCombination) {
   std::mt19937 random(11);
   const auto coin = [&] { return random() % 2 == 0; };
   const auto text_of = [&](std::size_t size) {
@@ -158,7 +158,7 @@ TEST(AddedTokens, AreFoundAsTheRulesSayInAnyCombination) {
       std::vector<NaiveToken>& list = flags["normalized"] ? normalized_tokens : raw_tokens;
       const NaiveToken one = {flags["normalized"] ? lowered(content) : content, id, flags["lstrip"],
                               flags["rstrip"], flags["single_word"]};
-      // Special ones first, in their order.
+      // Special tokens come first, in their order.
       const auto behind_special = std::find_if(list.begin(), list.end(), [&](const NaiveToken& other) {
         return !tokens[static_cast<std::size_t>(other.id) - 1]["special"].get<bool>();
       });

@@ -31,7 +31,7 @@ Bpe bpe_of(json model, const json& options = json::object()) {
   return bpe_from_json(testing::node_of(model));
 }
 
-TEST(Bpe, MergesTheLowestRankFirstAndTheLeftmostOfEqualOnes) {
+TEST(Bpe, MergesTheLowestRankFirstAndTheLeftmostOfEqualRanks) {
   const json model = testing::bpe_json({"a", "b", "c", "bc", "ab", "aa"}, {"b c", "a b", "a a"});
   const Bpe bpe = bpe_of(model);
   EXPECT_EQ(encoded(bpe, "abc"), (Ids{0, 3}));
@@ -40,7 +40,7 @@ TEST(Bpe, MergesTheLowestRankFirstAndTheLeftmostOfEqualOnes) {
   EXPECT_EQ(encoded(bpe, ""), Ids{});
 }
 
-TEST(Bpe, ReadsMergesAsPairsToo) {
+TEST(Bpe, AcceptsMergesAsPairs) {
   json model = testing::bpe_json({"a", " ", "a "});
   model["merges"] = json::array({json::array({"a", " "})});
   EXPECT_EQ(encoded(bpe_of(model), "a a"), (Ids{2, 0}));
@@ -68,14 +68,14 @@ TEST(Bpe, FallsBackToBytesIfAllOfThemHaveTokens) {
   EXPECT_EQ(encoded(bpe, "èa"), (Ids{1, 0}));
 }
 
-TEST(Bpe, TakesAPieceThatIsATokenWholeIfMergesAreIgnored) {
+TEST(Bpe, KeepsAPieceThatIsATokenIfMergesAreIgnored) {
   const json model = testing::bpe_json({"a", "b", "c", "abc"});
   EXPECT_EQ(encoded(bpe_of(model), "abc"), (Ids{0, 1, 2}));
   EXPECT_EQ(encoded(bpe_of(model, {{"ignore_merges", true}}), "abc"), (Ids{3}));
   EXPECT_EQ(encoded(bpe_of(model, {{"ignore_merges", true}}), "abca"), (Ids{0, 1, 2, 0}));
 }
 
-TEST(Bpe, MergesAcrossWordMarksWhereAMergeDoes) {
+TEST(Bpe, MergesAcrossWordMarksIfAMergeContainsThem) {
   const json model =
       testing::bpe_json({"a", "b", "▁", "▁b", "a▁", "▁▁", "a▁b"}, {"a ▁", "▁ ▁", "▁ b", "a▁ b"});
   const Bpe bpe = bpe_of(model);
@@ -84,12 +84,12 @@ TEST(Bpe, MergesAcrossWordMarksWhereAMergeDoes) {
   EXPECT_EQ(encoded(bpe, "b▁▁▁b"), (Ids{1, 5, 3}));
 }
 
-TEST(Bpe, MergesByteTokensWithAFollowingWordMarkWhereAMergeDoes) {
+TEST(Bpe, MergesByteTokensAndWordMarksIfAMergeContainsThem) {
   const json model = testing::bpe_json({"▁", "<0xC3>", "<0xA9>", "<0xA9>▁"}, {"<0xA9> ▁"});
   EXPECT_EQ(encoded(bpe_of(model, {{"byte_fallback", true}}), "é▁"), (Ids{1, 3}));
 }
 
-TEST(Bpe, MergesFromRealVocabulariesAsItsDefinitionSays) {
+TEST(Bpe, MatchesItsDefinitionForRealVocabularies) {
   const json model = testing::read_json(testing::copied_folder("gemma-style") / "tokenizer.json")["model"];
   const Bpe bpe = bpe_of(model);
   std::mt19937 random(1);
@@ -101,8 +101,8 @@ TEST(Bpe, MergesFromRealVocabulariesAsItsDefinitionSays) {
   }
 }
 
-// Merges that cross word marks, in every arrangement that three characters and a mark allow.
-TEST(Bpe, MergesFromRandomVocabulariesAsItsDefinitionSays) {
+// Merges that cross word marks, in every arrangement of three characters and a mark.
+TEST(Bpe, MatchesItsDefinitionForRandomVocabularies) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
     std::vector<std::string> tokens = {"a", "b", ">", "▁"};
@@ -136,7 +136,7 @@ TEST(Bpe, EncodesAMegabyteOfOneCharacterQuickly) {
   const Bpe bpe = bpe_of(testing::bpe_json(tokens, merges));
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(encoded(bpe, std::string(1 << 20, 'a')), Ids(1 << 12, 8));
-  // Takes 0.3 s; quadratic time would be hours.
+  // Takes 0.3 s. With quadratic time, it would take hours.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 

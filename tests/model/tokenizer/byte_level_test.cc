@@ -30,7 +30,7 @@ TEST(ByteLevel, ReadsAllBytesBack) {
   EXPECT_EQ(decoded(encoded(bytes)), bytes);
 }
 
-TEST(ByteLevel, LeavesTokensOfOtherCharactersAlone) {
+TEST(ByteLevel, LeavesTokensWithOtherCharactersUnchanged) {
   EXPECT_EQ(decoded("Ġ中"), "Ġ中");
   EXPECT_EQ(decoded("Ġ a"), "Ġ a");
 }

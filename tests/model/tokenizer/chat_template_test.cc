@@ -37,7 +37,7 @@ std::string error_of(const std::function<void()>& action) {
   return "no such error";
 }
 
-TEST(ChatTemplate, IsThatOfTheTokenizersConfig) {
+TEST(ChatTemplate, IsReadFromTheTokenizersConfig) {
   const TemporaryFolder folder;
   EXPECT_EQ(rendered(folder, conversation()), "no template");
   folder.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
@@ -46,7 +46,7 @@ TEST(ChatTemplate, IsThatOfTheTokenizersConfig) {
   EXPECT_EQ(rendered(folder, conversation()), "Hi!");
 }
 
-TEST(ChatTemplate, OfSeveralIsTheDefaultOrTheOneForTools) {
+TEST(ChatTemplate, IsTheDefaultOrTheToolTemplateAmongSeveral) {
   const TemporaryFolder folder;
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "with {{ tools[0].name }}"},
@@ -62,7 +62,7 @@ TEST(ChatTemplate, OfSeveralIsTheDefaultOrTheOneForTools) {
             std::string::npos);
 }
 
-// As transformers saves a list of templates since its version 4.53.
+// transformers saves a list of templates like this since version 4.53.
 TEST(ChatTemplate, FilesOfAFolderAreTemplatesByName) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "additional_chat_templates");
@@ -92,7 +92,7 @@ TEST(ChatTemplate, FilesOfItsOwnComeFirstAndLast) {
   EXPECT_EQ(rendered(folder, conversation()), "from jinja");
 }
 
-TEST(ChatTemplate, OfAGgufFileIsInIt) {
+TEST(ChatTemplate, IsReadFromAGgufFile) {
   const TemporaryFolder folder;
   test::GgufBuilder builder;
   builder.text("tokenizer.ggml.model", "gpt2")
@@ -112,7 +112,7 @@ TEST(ChatTemplate, OfAGgufFileIsInIt) {
   EXPECT_EQ(rendered(folder, with_tools()), "clock</s>");
 }
 
-TEST(ChatTemplate, KnowsTheModelsSpecialTokensUnlessOthersAreGiven) {
+TEST(ChatTemplate, KnowsTheModelsSpecialTokensByDefault) {
   const TemporaryFolder folder;
   folder.write("special_tokens_map.json", R"({"bos_token": "<old>", "unk_token": "<unk>"})");
   folder.write("tokenizer_config.json",
@@ -126,7 +126,7 @@ TEST(ChatTemplate, KnowsTheModelsSpecialTokensUnlessOthersAreGiven) {
   EXPECT_EQ(rendered(folder, variables), "<b></s><unk>False");
 }
 
-TEST(ChatTemplate, GivesWhatTransformersGives) {
+TEST(ChatTemplate, RendersLikeTransformers) {
   const TemporaryFolder folder;
   folder.write("t.jinja", "{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }} {{ x }}");
   const ChatTemplate chat = ChatTemplate::load_file(folder.path() / "t.jinja");
@@ -161,7 +161,7 @@ TEST(ChatTemplate, ErrorsNameTheFile) {
               ChatTemplate::load_file(folder.path() / "absent");
             }).find("cannot read the chat template"),
             std::string::npos);
-  // A pointer would be rendered as it is.
+  // A pointer file would be rendered as a template.
   folder.write("chat_template.jinja", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
   EXPECT_NE(error_of<CheckpointError>([&] {
               rendered(folder, conversation());

@@ -53,7 +53,7 @@ TEST(TokenizeCommand, ReadsJsonStrings) {
   EXPECT_EQ(tokenized("\"a\\nb\"\n\"\"\n", options), "[97, 10, 98]\n[]\n");
 }
 
-TEST(TokenizeCommand, NamesTheLineThatIsNoJsonString) {
+TEST(TokenizeCommand, NamesTheLineWithoutAJsonString) {
   TokenizeOptions options;
   options.jsonl = true;
   for (const char* line : {"a", "3", "", "\"a", "[\"a\"]", "\"\xFF\""}) {
@@ -62,7 +62,7 @@ TEST(TokenizeCommand, NamesTheLineThatIsNoJsonString) {
   }
 }
 
-TEST(TokenizeCommand, AddsControlTokensUnlessToldNotTo) {
+TEST(TokenizeCommand, AddsControlTokensByDefault) {
   const Tokenizer tokenizer = testing::load_tokenizer(
       testing::byte_fallback_json({"▁", "a"}, {}),
       {{"tokenizer_class", "LlamaTokenizer"}, {"bos_token", "<s>"}, {"add_bos_token", true}});
@@ -89,7 +89,7 @@ TEST(DetokenizeCommand, WritesJsonStringsAndLeavesOutSpecialTokens) {
   EXPECT_EQ(detokenized("[97, 10, 256, 98]\n[255]\n", options), "\"a\\nb\"\n\"�\"\n");
 }
 
-TEST(DetokenizeCommand, NamesTheLineThatIsNoListOfIds) {
+TEST(DetokenizeCommand, NamesTheLineWithoutAListOfIds) {
   for (const char* line :
        {"", "3", "[97", "[1.5]", "[\"a\"]", "[null]", "{\"id\": [1]}", "{\"ids\": 3}", "[99999999999]",
         "[18446744073709551615]", "[-99999999999]", "[[1]]", "{\"ids\": [1], \"ids\": [2]}"}) {
@@ -100,7 +100,7 @@ TEST(DetokenizeCommand, NamesTheLineThatIsNoListOfIds) {
       error_of([&] { detokenized("[257]\n"); }).starts_with("input line 1: cannot decode token id 257"));
 }
 
-TEST(Commands, WriteWhatCameBeforeAWrongLine) {
+TEST(Commands, WriteTheResultsBeforeAWrongLine) {
   std::istringstream in("[97]\n[98]\n[x]\n[99]\n");
   std::string out;
   const auto write = [&](std::string_view text) { out += text; };
@@ -116,7 +116,7 @@ TEST(Commands, UndoEachOther) {
   EXPECT_EQ(detokenized(tokenized(texts, tokenize), detokenize), texts);
 }
 
-// Parses a command line as the program does and returns what the command writes to standard output.
+// Parses a command line like the program and returns the command's standard output.
 std::string run(const std::vector<std::string>& arguments) {
   CLI::App app;
   int status = 0;
@@ -133,7 +133,7 @@ std::string run(const std::vector<std::string>& arguments) {
   return ::testing::internal::GetCapturedStdout();
 }
 
-TEST(TokenizeCommand, TakesATextFromTheCommandLine) {
+TEST(TokenizeCommand, AcceptsATextOnTheCommandLine) {
   const testing::TemporaryFolder folder;
   folder.write("tokenizer.json", testing::byte_level_json().dump());
   const std::string model = folder.path().string();

@@ -1,4 +1,4 @@
-// tokenizer.json files that are damaged or made to do harm: each must give one error with its four parts.
+// Damaged or malicious tokenizer.json files. Each must give one error with four parts.
 #include "model/files/file_notices.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// The error of loading a sound tokenizer after `damage` was done to it.
+// Returns the error of loading a sound tokenizer after `damage`.
 std::string error_after(const std::function<void(json&)>& damage) {
   json content = testing::byte_level_json({"a b"});
   damage(content);
@@ -76,8 +76,8 @@ TEST(DamagedTokenizer, IsRefusedWhenItNestsWithoutEnd) {
   expect_parts(testing::error_of_loading(content), {"sequences in sequences without end"});
 }
 
-// The library that wrote it does so, too.
-TEST(DamagedTokenizer, HasTheLastIdOfATokenThatIsThereTwice) {
+// The library that wrote the file does this, too.
+TEST(DamagedTokenizer, UsesTheLastIdOfADuplicateToken) {
   take_file_notices();
   std::string content = testing::byte_level_json().dump();
   const std::string vocabulary = "\"vocab\":{";
@@ -119,7 +119,7 @@ TEST(DamagedTokenizer, IsRefusedForImpossibleMerges) {
   expect_parts(error_after([](json& j) { j["model"].erase("merges"); }), {"no 'merges' in it"});
 }
 
-TEST(DamagedTokenizer, IsRefusedForModelsThatAreNotSupported) {
+TEST(DamagedTokenizer, IsRejectedForUnsupportedModels) {
   expect_parts(error_after([](json& j) { j["model"]["type"] = "Letters"; }),
                {"cannot use model: found type 'Letters'", "expected BPE, Unigram, WordPiece or WordLevel"});
   expect_parts(error_after([](json& j) { j["model"]["type"] = 3; }), {"model.type"});
@@ -132,7 +132,7 @@ TEST(DamagedTokenizer, IsRefusedForModelsThatAreNotSupported) {
   expect_parts(error_after([](json& j) { j["model"]["fuse_unk"] = "yes"; }), {"model.fuse_unk"});
 }
 
-TEST(DamagedTokenizer, IsRefusedForPartsThatAreNotSupported) {
+TEST(DamagedTokenizer, IsRejectedForUnsupportedParts) {
   for (const char* part : {"normalizer", "pre_tokenizer", "decoder", "post_processor"}) {
     expect_parts(error_after([&](json& j) {
                    j[part] = {{"type", "Nonsense"}};
@@ -198,7 +198,7 @@ TEST(MissingTokenizer, GivesAnErrorThatNamesThePath) {
   }
 }
 
-// Every byte of a sound file changed in turn: whatever happens, it is a tokenizer or a CheckpointError.
+// Changes every byte of a sound file in turn. The result must be a tokenizer or a CheckpointError.
 TEST(DamagedTokenizer, NeverCrashesOnASingleWrongByte) {
   json content = testing::byte_fallback_json({"▁", "a", "b"}, {"a b", "▁ a"});
   for (int byte = 4; byte < 256; ++byte) content["model"]["vocab"].erase(fmt::format("<0x{:02X}>", byte));

@@ -18,7 +18,7 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-// The texts of single tokens, and what finish() returns as the last.
+// Returns the texts of single tokens, and finish()'s text as the last one.
 std::vector<std::string> pieces_of(const Tokenizer& tokenizer, const Ids& prompt, const Ids& ids,
                                    SkipSpecial skip_special = SkipSpecial::no) {
   Detokenizer detokenizer(tokenizer, prompt, skip_special);
@@ -74,7 +74,7 @@ TEST(Detokenizer, SpacesTheFirstTokenAsOneThatFollowsThePrompt) {
 
 TEST(Detokenizer, DoesNotRepeatThePrompt) {
   const Tokenizer tokenizer = fallback_tokenizer();
-  // The prompt ends in the bytes of a whole character, whose run might go on.
+  // The prompt ends in the bytes of a whole character, but the run of bytes might continue.
   EXPECT_EQ(pieces_of(tokenizer, {mark_a, 0xC3, 0xA9}, {mark_a}), (Pieces{" a", ""}));
   EXPECT_EQ(pieces_of(tokenizer, {mark_a, 0xC3, 0xA9}, {}), (Pieces{""}));
 }
@@ -109,12 +109,12 @@ TEST(Detokenizer, TakesTheSameTimeForEveryToken) {
   Detokenizer detokenizer(tokenizer, {}, SkipSpecial::yes);
   const auto begin = std::chrono::steady_clock::now();
   std::string text;
-  // The second half is one run of bytes, all of which is kept back.
+  // The second half is one run of bytes, which is held back completely.
   for (int i = 0; i < 200'000; ++i) text += detokenizer.push(mark_a);
   for (int i = 0; i < 200'000; ++i) text += detokenizer.push(0x61);
   text += detokenizer.finish();
   EXPECT_EQ(text.size(), 2u * 200'000 - 1 + 200'000);
-  // Takes 0.2 s; decoding everything again for each token would take hours.
+  // Takes 0.2 s. Decoding everything again for each token would take hours.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
@@ -140,14 +140,14 @@ Pieces texts_of(const Tokenizer& tokenizer, const Ids& ids, SkipSpecial skip_spe
 
 class DetokenizerOf : public ::testing::TestWithParam<const char*> {
  protected:
-  // Skips the test when the tokenizer is not on this machine.
+  // Returns the folder. Skips the test if this machine lacks the tokenizer.
   static std::filesystem::path folder() {
     const std::string name = GetParam();
     return name == "gemma-style" ? testing::copied_folder("gemma-style") : testing::shared_folder(name);
   }
 };
 
-TEST_P(DetokenizerOf, ReturnsWhatAWholeDecodingGives) {
+TEST_P(DetokenizerOf, EqualsDecodingTheWholeList) {
   if (!std::filesystem::exists(folder())) GTEST_SKIP() << folder() << " is not on this machine";
   const Tokenizer tokenizer = Tokenizer::load(folder());
   const nlohmann::json decoder = testing::read_json(folder() / "tokenizer.json")["decoder"];
@@ -168,7 +168,7 @@ TEST_P(DetokenizerOf, ContinuesAPrompt) {
   const Tokenizer tokenizer = Tokenizer::load(folder());
   std::mt19937 random(6);
   for (int round = 0; round < 500; ++round) {
-    // Encoded texts end in whole characters, as prompts do.
+    // Encoded texts end in whole characters, like prompts do.
     const Ids prompt =
         tokenizer.encode(fmt::format("x{}", testing::random_text(random, random() % 20)), AddSpecial::yes);
     Ids all = prompt;

@@ -22,8 +22,8 @@ struct DisagreeingIds {
   TokenId expected;
 };
 
-// AddedVocabulary::add_tokens in the library's added_vocabulary.rs ignores the ids of files: it takes the id
-// of a known token, else the next id after the vocabulary and the tokens added so far.
+// AddedVocabulary::add_tokens in the library's added_vocabulary.rs ignores ids in files. It uses the id of a
+// known token, or else the next id after the vocabulary and the tokens added so far.
 const DisagreeingIds kDisagreeingIds[] = {
     {"a token of the vocabulary keeps its id", {listed(300, "ab")}, {}, {}, "ab", 256},
     {"the id of another token is not taken", {listed(97, "<tool>")}, {}, {}, "<tool>", 258},
@@ -60,7 +60,7 @@ Tokenizer tokenizer_with(const DisagreeingIds& c) {
   return Tokenizer::load(folder.path());
 }
 
-TEST(AddedTokenIds, AreThoseThatTheTokenizersLibraryGives) {
+TEST(AddedTokenIds, MatchTheTokenizersLibrary) {
   for (const DisagreeingIds& c : kDisagreeingIds) {
     SCOPED_TRACE(c.about);
     const Tokenizer tokenizer = tokenizer_with(c);

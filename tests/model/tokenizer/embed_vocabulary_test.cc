@@ -20,8 +20,7 @@ EmbeddedVocabulary embedded(const std::filesystem::path& folder, std::size_t row
   return embed_vocabulary(load_tokenizer_parts(folder), rows, folder.filename()).vocabulary;
 }
 
-// Fixtures, with the names under which llama.cpp knows their pre-tokenizers; empty for
-// SentencePiece's.
+// Fixtures, and llama.cpp's names of their pre-tokenizers; empty for SentencePiece's.
 TEST(EmbedVocabulary, FindsThePreTokenizerByItsTokens) {
   const std::filesystem::path shared = TP_SHARED_FIXTURES "/tokenizers";
   if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no " << shared;
@@ -93,21 +92,21 @@ TEST(EmbedVocabulary, RefusesFlagsOfAddedTokensThatGgufFilesCannotStore) {
   const Case cases[] = {
       {bytes, "special", "m", nullptr},
       {bytes, "lstrip", "m",
-       "added tokens without lstrip, because such files cannot store this flag, found it at '<|end|>'"},
+       "added tokens without lstrip, because GGUF cannot store this flag, found it at '<|end|>'"},
       {bytes, "rstrip", "m",
-       "added tokens without rstrip, because such files cannot store this flag, found it at '<|end|>'"},
+       "added tokens without rstrip, because GGUF cannot store this flag, found it at '<|end|>'"},
       {bytes, "single_word", "m", "added tokens without single_word"},
       {pieces, "lstrip", "m", "added tokens without lstrip"},
       {pieces, "rstrip", "m",
-       "added tokens without rstrip, because such files cannot store this flag, found it at '</s>'"},
+       "added tokens without rstrip, because GGUF cannot store this flag, found it at '</s>'"},
       {pieces, "single_word", "m", "added tokens without single_word"},
-      // The normalizer puts a space in front, which only the start of a text has then.
+      // The normalizer adds a leading space, which only the start of a text gets.
       {pieces, "normalized", "m", "added tokens without normalized"},
-      // Only a composed token has another spelling.
+      // Only a composed token has a different spelling.
       {composed, "normalized", "m", "added tokens without normalized"},
       {composing, "normalized", "m", nullptr},
       {bytes, "normalized", "m", nullptr},
-      // The name stands for the flag.
+      // The name implies the flag.
       {bytes, "rstrip", "Phi-3-mini", nullptr},
       {bytes, "special", "phi3",
        "expected rstrip at the added token '<|end|>', because readers infer this flag from the name phi3, "
@@ -150,7 +149,7 @@ TEST(EmbedVocabulary, RefusesTokenizersThatGgufFilesCannotHave) {
                          "byte-level BPE with a pre-tokenizer that llama.cpp knows, "))
         << text;
     EXPECT_TRUE(
-        text.ends_with("found one that makes other tokens of texts than all of these; use the checkpoint "
+        text.ends_with("found a tokenizer that differs from all of these; use the checkpoint "
                        "without converting it"))
         << text;
   }

@@ -17,7 +17,7 @@ using nlohmann::json;
 using Ids = std::vector<TokenId>;
 using Scheme = EmbeddedVocabulary::Scheme;
 
-// What a GGUF file says of a tokenizer.json with byte-level BPE.
+// Returns the vocabulary of a GGUF file for a tokenizer.json with byte-level BPE.
 EmbeddedVocabulary embedded_from(const json& tokenizer, const std::string& pre_tokenizer) {
   EmbeddedVocabulary embedded;
   embedded.pre_tokenizer = pre_tokenizer;
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(ByteLevel, EmbeddedVocabularyOf,
                                            std::pair("qwen2", "qwen2")),
                          [](const auto& info) { return std::string(info.param.first); });
 
-// a, b, ▁ and what they make; the scores say that "ab" is worth more than "▁a".
+// a, b, ▁ and their merges. The scores prefer "ab" to "▁a".
 EmbeddedVocabulary small_sentencepiece() {
   EmbeddedVocabulary embedded;
   embedded.scheme = Scheme::sentencepiece_bpe;
@@ -80,14 +80,14 @@ EmbeddedVocabulary small_sentencepiece() {
 TEST(EmbeddedVocabulary, MergesByScoreAndFromLeftToRight) {
   const Tokenizer tokenizer(parts_from_vocabulary(small_sentencepiece(), "x.gguf"));
   EXPECT_EQ(tokenizer.encode("ab", AddSpecial::no), (Ids{10}));
-  EXPECT_EQ(tokenizer.encode("aa", AddSpecial::no), (Ids{8, 6}));  // "▁a" and "aa" are worth the same
+  EXPECT_EQ(tokenizer.encode("aa", AddSpecial::no), (Ids{8, 6}));  // "▁a" and "aa" have equal scores
   EXPECT_EQ(tokenizer.encode("baaa", AddSpecial::no), (Ids{5, 7, 11, 6}));
   EXPECT_EQ(tokenizer.encode("a\u00e9zz", AddSpecial::no), (Ids{8, 3, 4, 0}));
   EXPECT_EQ(tokenizer.encode("a</s><tool>", AddSpecial::no), (Ids{8, 2, 12}));
   EXPECT_EQ(tokenizer.decode(Ids{1, 8, 3, 4, 12, 2}, SkipSpecial::yes), "a\u00e9<tool>");
 }
 
-TEST(EmbeddedVocabulary, PutsControlTokensAroundIfItSaysSo) {
+TEST(EmbeddedVocabulary, AddsControlTokensIfItsFlagsAskForThem) {
   EmbeddedVocabulary embedded = small_sentencepiece();
   const auto encode = [&] {
     return Tokenizer(parts_from_vocabulary(embedded, "x.gguf")).encode("ab", AddSpecial::yes);
@@ -110,7 +110,7 @@ TEST(EmbeddedVocabulary, UnusedTokensHaveNoText) {
   EXPECT_EQ(tokenizer.decode(Ids{'a', 257, 'b'}, SkipSpecial::no), "ab");
 }
 
-TEST(EmbeddedVocabulary, ErrorsSayWhatIsWrong) {
+TEST(EmbeddedVocabulary, ExplainsErrors) {
   const auto error_after = [](const std::function<void(EmbeddedVocabulary&)>& damage, bool sentencepiece) {
     EmbeddedVocabulary embedded =
         sentencepiece ? small_sentencepiece() : embedded_from(testing::byte_level_json({"a b"}), "gpt-2");

@@ -1,4 +1,4 @@
-// Folders of tokenizers with expected values. The build of a test defines where they are.
+// Folders of tokenizers with expected values. The test's build defines their paths.
 #pragma once
 
 #include <filesystem>
@@ -6,12 +6,12 @@
 
 namespace tp::testing {
 
-// Those made for tests, which the repository holds.
+// Tokenizers made for tests, which the repository contains.
 inline std::filesystem::path copied_folder(const std::string& name) {
   return std::filesystem::path(TP_TEST_DATA) / "tokenizers" / name;
 }
 
-// Those of other people, which the repository does not hold and a machine may not have.
+// Published tokenizers, which the repository doesn't contain. A machine may not have them.
 inline std::filesystem::path shared_folder(const std::string& name) {
   return std::filesystem::path(TP_SHARED_FIXTURES) / "tokenizers" / name;
 }

@@ -1,4 +1,4 @@
-// The tokenizers of real model families against ids and texts that other implementations gave.
+// Compares the tokenizers of real model families with ids and texts from other implementations.
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 
@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using Ids = std::vector<TokenId>;
 
-// Loading takes up to half a second.
+// Loads a tokenizer once, because loading takes up to half a second.
 const Tokenizer& loaded(const std::filesystem::path& folder) {
   static std::map<std::filesystem::path, Tokenizer> tokenizers;
   const auto known = tokenizers.find(folder);
@@ -20,8 +20,8 @@ const Tokenizer& loaded(const std::filesystem::path& folder) {
                                    : tokenizers.emplace(folder, Tokenizer::load(folder)).first->second;
 }
 
-// What transformers does to decoded texts of tokenizers whose configuration asks for it, and tp-infer does
-// not: it changes the text.
+// Transformers changes decoded texts in this way if a tokenizer's configuration asks for it. tp-infer
+// doesn't, because it would change the text.
 std::string cleaned_up(std::string text) {
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{" .", "."},
                                                                                  {" ?", "?"},
@@ -50,7 +50,7 @@ class FixtureOf : public ::testing::TestWithParam<const char*> {
 
   const Tokenizer& tokenizer() const { return loaded(folder_); }
 
-  // The cases of a file, none when this tokenizer has no such file.
+  // Returns the cases of a file, or none if this tokenizer has no such file.
   json cases(const std::string& file) const {
     return std::filesystem::exists(folder_ / file) ? testing::read_json(folder_ / file).at("cases")
                                                    : json::array();
@@ -69,8 +69,8 @@ TEST_P(FixtureOf, EncodesTheExpectedIds) {
   }
 }
 
-TEST_P(FixtureOf, EncodesTheIdsOfSentencePieceFromItsModelAlone) {
-  // What is copied of a tokenizer may leave the model out.
+TEST_P(FixtureOf, EncodesTheIdsOfSentencePieceFromOnlyItsModel) {
+  // The copied folder of a tokenizer may lack the model.
   if (!std::filesystem::exists(folder_ / "tokenizer.model")) folder_ = testing::shared_folder(GetParam());
   if (!std::filesystem::exists(folder_ / "tokenizer.model"))
     GTEST_SKIP() << "no tokenizer.model for " << GetParam();

@@ -51,7 +51,7 @@ std::vector<TokenId> encode(const GgufBuilder& builder, std::string_view text) {
   return Tokenizer(parts_from_vocabulary(vocabulary_of(builder), "m.gguf")).encode(text, AddSpecial::yes);
 }
 
-TEST(GgufVocabulary, OfSentencePieceBeginsTextsWithBosAndASpace) {
+TEST(GgufVocabulary, BeginsSentencePieceTextsWithBosAndASpace) {
   EXPECT_EQ(encode(sentencepiece(), "ab"), (std::vector<TokenId>{1, 7}));
   EXPECT_EQ(encode(sentencepiece()
                        .value("tokenizer.ggml.add_bos_token", GgufKind::boolean, "\0"s)
@@ -61,20 +61,20 @@ TEST(GgufVocabulary, OfSentencePieceBeginsTextsWithBosAndASpace) {
             (std::vector<TokenId>{6, 2, 2}));
 }
 
-TEST(GgufVocabulary, OfByteLevelBpeAddsBosOnlyForFamiliesThatDo) {
+TEST(GgufVocabulary, AddsBosToByteLevelBpeOnlyInSomeFamilies) {
   EXPECT_EQ(encode(byte_level(), "ab<|end|>"), (std::vector<TokenId>{2, 3}));
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "default"), "ab"), std::vector<TokenId>{2});
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama-bpe"), "ab"), (std::vector<TokenId>{3, 2}));
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama4"), "ab"), std::vector<TokenId>{2});
 }
 
-// The rules of llama.cpp's llama-vocab.cpp, "Handle per token attributes".
-TEST(GgufVocabulary, StripsWhiteSpaceBesideAddedTokensByTheNamesOfTheModel) {
+// The rules in llama.cpp's llama-vocab.cpp, "Handle per token attributes".
+TEST(GgufVocabulary, StripsWhiteSpaceNextToAddedTokensByModelName) {
   struct Case {
     const char* key;
     const char* name;
     const char* token;
-    const char* expected;  // of a token with a space on each side
+    const char* expected;  // text of the token between two spaces
   };
   constexpr const char* kName = "general.name";
   constexpr const char* kPre = "tokenizer.ggml.pre";
@@ -117,8 +117,8 @@ TEST(GgufVocabulary, StripsWhiteSpaceBesideAddedTokensByTheNamesOfTheModel) {
   }
 }
 
-// BERT and ModernBERT put one separator between two texts, and RoBERTa two. Files with a separator that they
-// do not add join no texts.
+// BERT and ModernBERT put one separator between two texts, and RoBERTa two. Files whose separator is not
+// added can't join texts.
 TEST(GgufVocabulary, JoinsPairsIfItAddsASeparator) {
   const auto separators = [](const char* cls, bool adds) {
     return vocabulary_of(GgufBuilder()
@@ -144,7 +144,7 @@ TEST(GgufVocabulary, KeepsTheChatTemplate) {
   EXPECT_EQ(vocabulary_of(byte_level().text("tokenizer.chat_template", "{{ x }}")).chat_template, "{{ x }}");
 }
 
-TEST(GgufVocabulary, SaysWhatItCannotUse) {
+TEST(GgufVocabulary, NamesUnsupportedVocabularies) {
   EXPECT_CONTAINS(
       error_of<CheckpointError>([] { vocabulary_of(GgufBuilder().text("tokenizer.ggml.model", "plamo2")); }),
       "is \"plamo2\", expected gpt2, gemma4, llama, t5, bert or rwkv");
@@ -165,7 +165,7 @@ GgufMetadata metadata_of(const std::string& file) {
   return parse_gguf_header(std::as_bytes(std::span(file)), "m.gguf").metadata;
 }
 
-TEST(GgufVocabulary, TakesIdsOutsideOfItForNone) {
+TEST(GgufVocabulary, IgnoresIdsOutsideTheVocabulary) {
   const std::string file =
       byte_level()
           .value("tokenizer.ggml.eos_token_id", GgufKind::u64, test::le(std::uint64_t{1} << 33))
@@ -185,7 +185,7 @@ TEST(GgufVocabulary, TakesIdsOutsideOfItForNone) {
                                                                    "tokenizer.ggml.unknown_token_id 4"}));
 }
 
-TEST(GgufVocabulary, OfAnUnknownKindIsNoneThatCanBeUsed) {
+TEST(GgufVocabulary, RejectsUnknownKinds) {
   for (const char* model : {"plamo2", "hybriddna", "whitespace"}) {
     const std::string file = GgufBuilder().text("tokenizer.ggml.model", model).file();
     EXPECT_CONTAINS(*unsupported_tokenizer(metadata_of(file)), std::string("is \"") + model);
@@ -232,7 +232,7 @@ TEST(GgufVocabulary, GivesTheIdsOfPhi3WithARealVocabulary) {
   for (const auto& [text, ids] : cases) EXPECT_EQ(tokenizer.encode(text, AddSpecial::no), ids) << text;
 }
 
-// What llama.cpp makes of its own test texts, with a real vocabulary.
+// The expected ids are llama.cpp's for its own test texts, with a real vocabulary.
 TEST(GgufVocabulary, GivesTheIdsOfOthersWithARealVocabulary) {
   const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "gguf_vocab";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;

@@ -1,4 +1,4 @@
-// Input of a prompt cannot write control tokens, and is tokenized as ever otherwise.
+// Input in a prompt cannot write control tokens. Otherwise, it is tokenized as usual.
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 
@@ -90,7 +90,7 @@ TEST(InputText, LeavesAShorterTokenThatIsText) {
   EXPECT_EQ(ids_of(tokenizer, MarkedText("<t>")), (Ids{300}));
 }
 
-// A piece that is a token is not merged: control tokens in the vocabulary are such.
+// A piece that is a token is not merged. Control tokens in the vocabulary are such pieces.
 TEST(InputText, CannotWriteControlTokensOfAVocabularyThatIsLookedUpWhole) {
   json content = testing::bpe_json({"<", "s", ">", "<s>", "s>"}, {"s >"});
   content["ignore_merges"] = true;
@@ -115,12 +115,12 @@ TEST(InputText, CannotWriteControlTokensOfAUnigramModel) {
       << "what is unknown is no control token";
 }
 
-// As Llama 2's tokenizer was published at first: what is looked for in normalized text.
-TEST(InputText, CannotWriteControlTokensThatAreNormalized) {
+// Llama 2's tokenizer was first published like this: it looks for tokens in normalized text.
+TEST(InputText, CannotWriteNormalizedControlTokens) {
   const std::vector<std::string> characters = {"▁", "<", "/", "s", ">", "h", "i"};
   json content = testing::byte_fallback_json(characters, {});
   for (json& token : content["added_tokens"]) token["normalized"] = true;
-  // Without a space in front, which would belong to the tokens' normalized texts, too.
+  // This normalizer adds no leading space, because the normalized control tokens would contain it, too.
   content["normalizer"] = content["normalizer"]["normalizers"][1];
   const Tokenizer tokenizer = testing::load_tokenizer(content);
   const auto id = [&](const char* token) { return *tokenizer.token_to_id(token); };
@@ -171,7 +171,7 @@ class InputTextOf : public ::testing::TestWithParam<const char*> {
   }
 };
 
-// An oracle that knows nothing of marks: the same tokenizer without any special tokens.
+// A reference without marks: the same tokenizer without special tokens.
 json without_special_tokens(json content) {
   json kept = json::array();
   for (const json& token : content.at("added_tokens")) {
@@ -187,7 +187,7 @@ TEST_P(InputTextOf, IsTokenizedAsIfThereWereNoControlTokens) {
   const json content = testing::read_json(folder_of(GetParam()) / "tokenizer.json");
   const Tokenizer tokenizer = testing::load_tokenizer(content);
   const Tokenizer ignorant = testing::load_tokenizer(without_special_tokens(content));
-  // Unigram models know the texts of control tokens, which only the unknowing one may write.
+  // Unigram models know the texts of control tokens. Only the reference may write them.
   const bool writes_control = content.at("model").at("type") == "Unigram";
   std::string all;
   for (const json& token : content.at("added_tokens")) all += token.at("content").get<std::string>() + " x";

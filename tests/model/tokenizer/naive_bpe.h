@@ -10,9 +10,9 @@
 
 namespace tp::testing {
 
-// What BPE is, without any thought of time: of all neighbours that merge, merge the pair whose merge comes
-// first in the list (the leftmost of equal ones), until none is left. `model` is the value of "model" of a
-// tokenizer.json with byte_fallback; `text` is well-formed.
+// BPE without regard to time: of all neighbours that can merge, merges the pair whose merge comes first in
+// the list (the leftmost of equal pairs), until no pair is left. `model` is the value of "model" in a
+// tokenizer.json with byte_fallback. `text` is well-formed.
 std::vector<TokenId> naive_bpe(const nlohmann::json& model, std::string_view text);
 
 }  // namespace tp::testing

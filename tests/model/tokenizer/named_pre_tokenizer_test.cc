@@ -17,8 +17,8 @@ using nlohmann::json;
 using Ids = std::vector<TokenId>;
 using Pieces = std::vector<std::string>;
 
-// The pre_tokenizer and normalizer that each family published in its tokenizer.json, the names that stand for
-// them, and what the `tokenizers` library (0.23.2) makes of some texts with them.
+// The pre_tokenizer and normalizer in each family's published tokenizer.json, their names, and the results of
+// the `tokenizers` library (0.23.2) for some texts.
 json published() { return testing::read_json(std::filesystem::path(TP_TEST_DATA) / "pre_tokenizers.json"); }
 
 Pieces pieces_of(const NamedPreTokenizer& named, const std::string& text) {
@@ -43,7 +43,7 @@ TEST(NamedPreTokenizer, CutsTextsAsItsFamilyPublished) {
   }
 }
 
-// All of llama.cpp 0.5.
+// All names in llama.cpp 0.5.
 TEST(NamedPreTokenizer, KnowsTheNamesOfLlamaCpp) {
   std::set<std::string> names = {"gemma4", "granite-embed-multi-311m", "sarvam-moe"};
   for (const json& family : published()) names.insert(family.at("names").begin(), family.at("names").end());

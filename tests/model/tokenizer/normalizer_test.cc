@@ -23,7 +23,7 @@ TEST(Normalizer, HasEveryUnicodeForm) {
   EXPECT_EQ(normalized({{"type", "NFKD"}}, "\u00E9\uFB01"), "e\u0301fi");
 }
 
-TEST(Normalizer, PrependsToTextsThatAreNotEmpty) {
+TEST(Normalizer, PrependsToNonEmptyTexts) {
   EXPECT_EQ(normalized({{"type", "Prepend"}, {"prepend", "▁"}}, "a"), "▁a");
   EXPECT_EQ(normalized({{"type", "Prepend"}, {"prepend", "▁"}}, ""), "");
 }
@@ -69,7 +69,7 @@ TEST(BertNormalizer, PutsSpacesAroundChineseCharacters) {
   EXPECT_EQ(normalized(part, "\U0002B820\U0002B920"), "\U0002B820 \U0002B920 ");
 }
 
-TEST(BertNormalizer, LowersAndStripsAccentsTogetherUnlessToldOtherwise) {
+TEST(BertNormalizer, LowersAndStripsAccentsTogetherByDefault) {
   EXPECT_EQ(normalized(bert({{"strip_accents", true}}), "H\u00E9ll\u00F2"), "Hello");
   EXPECT_EQ(normalized(bert({{"lowercase", true}}), "H\u00E9ll\u00F2"), "h\u00E9ll\u00F2");
   EXPECT_EQ(normalized(bert({{"lowercase", true}, {"strip_accents", nullptr}}), "H\u00E9ll\u00F2"), "hello");

@@ -1,5 +1,5 @@
-// Oniguruma, the engine of the `tokenizers` library. Apart from the tests, because its header and <regex.h>,
-// which GoogleTest includes, define the same names.
+// Oniguruma, the engine of the `tokenizers` library. A separate file, because its header and <regex.h>, which
+// GoogleTest includes, define the same names.
 #pragma once
 
 #include "model/tokenizer/text/span.h"
@@ -12,11 +12,11 @@ namespace tp::testing {
 
 class OnigurumaPattern {
  public:
-  // The `onig` crate compiles with the default syntax and without options, and so does this. Throws
-  // std::runtime_error for a pattern that Oniguruma refuses.
+  // Compiles with the default syntax and without options, like the `onig` crate. Throws std::runtime_error
+  // for an invalid pattern.
   explicit OnigurumaPattern(const std::string& pattern);
 
-  // The matches as `tokenizers` goes through a text: an empty one directly behind another is left out.
+  // Returns the matches like `tokenizers` finds them: an empty match directly after another match is omitted.
   std::vector<Span> matches(const std::string& text) const;
 
  private:

@@ -1,4 +1,4 @@
-// The patterns of real tokenizers, run by PCRE2 after our rewriting and by Oniguruma itself, which the
+// Compares the patterns of real tokenizers, rewritten for PCRE2, with Oniguruma itself, which the
 // `tokenizers` library uses.
 #include "model/tokenizer/steps/byte_level_split.h"
 #include "model/tokenizer/text/regex.h"
@@ -19,8 +19,8 @@ using Spans = std::vector<Span>;
 
 using testing::OnigurumaPattern;
 
-// Oniguruma's characters of a category, except those that the Unicode tables of PCRE2 have in another one:
-// the libraries' versions differ.
+// Oniguruma's characters of a category, except characters with a different category in PCRE2's Unicode
+// tables, because the libraries' versions differ.
 class Characters {
  public:
   Characters() {
@@ -54,7 +54,7 @@ class Characters {
     return category[random() % category.size()];
   }
 
-  // All that are assigned, and some of the large categories of others (private use, unassigned).
+  // Returns all assigned characters, and some of the large other categories (private use, unassigned).
   std::string text() const {
     std::string text;
     for (const std::vector<char32_t>& category : categories_) {
@@ -76,7 +76,7 @@ const Characters& characters() {
   return all;
 }
 
-// Runs of a kind, as the patterns look for them, among characters of all categories.
+// Returns runs of one kind, which the patterns look for, among characters of all categories.
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> parts = {" ",       "  ",      "   ",    "\n",
                                                  "\r\n",    "\t",      "\u00A0", "\u3000",
@@ -123,7 +123,8 @@ void expect_same(const std::string& pattern, int rounds) {
   }
 }
 
-// What the published tokenizer.json files of the families, or the code that they were converted from, have.
+// Patterns from the families' published tokenizer.json files, or from the code that the files were converted
+// from.
 const std::vector<std::pair<const char*, std::string>>& published() {
   static const std::string contractions = R"((?i:'s|'t|'re|'ve|'m|'ll|'d))";
   static const std::string spaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -189,7 +190,7 @@ TEST(Oniguruma, HasTheSameClassesOfCharacters) {
                               R"([[:xdigit:]])", R"([[:^alpha:]])", R"((?i:s))",
                               R"((?i:k))",       R"((?i:[a-z]))",   R"([^\W])",
                               R"([\H])",         R"([\W_])",        R"([\p{L}&&[^\p{Lu}]])"}) {
-    // Not EXPECT_EQ, which would print all of them.
+    // EXPECT_EQ would print all matches.
     EXPECT_TRUE(Regex::from_oniguruma(pattern).matches(text) == OnigurumaPattern(pattern).matches(text))
         << pattern;
   }
@@ -243,7 +244,7 @@ TEST(Oniguruma, ReadsTheSyntaxAsTheRewriterDoes) {
   }
 }
 
-// Those of every tokenizer.json on this machine.
+// Adds the patterns of a tokenizer.json.
 void add_patterns(const nlohmann::json& json, std::set<std::string>& patterns) {
   if (json.is_object() && json.contains("Regex") && json["Regex"].is_string())
     patterns.insert(json["Regex"].get<std::string>());

@@ -44,7 +44,7 @@ TEST(PostProcessor, AppliesSequencesFromTheInside) {
   EXPECT_EQ(result.after, (Ids{1}));
 }
 
-TEST(PostProcessor, PutsTwoTextsTogetherAsTheTemplateSays) {
+TEST(PostProcessor, CombinesTwoTextsByTheTemplate) {
   using Kind = PostProcessor::PairPiece::Kind;
   json with_pair = processor({special("<s>"), text});
   const json second = {{"Sequence", {{"id", "B"}, {"type_id", 1}}}};

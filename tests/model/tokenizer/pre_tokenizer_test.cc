@@ -26,7 +26,7 @@ json split(const std::string& behavior, bool invert = false, const json& pattern
 }
 
 // The examples of the `tokenizers` manual.
-TEST(Split, TreatsDelimitersAsItsBehaviorSays) {
+TEST(Split, TreatsDelimitersByItsBehavior) {
   const std::string text = "the-final--countdown";
   EXPECT_EQ(pieces_of(split("Removed"), text), (Pieces{"the", "final", "countdown"}));
   EXPECT_EQ(pieces_of(split("Isolated"), text), (Pieces{"the", "-", "final", "-", "-", "countdown"}));
@@ -62,7 +62,7 @@ TEST(PreTokenizer, AppliesSequencesInOrder) {
   EXPECT_EQ(pieces_of(nested, "a1-22"), (Pieces{"a", "1", "2", "2"}));
 }
 
-TEST(PreTokenizer, SplitsDigitsTogetherOrApart) {
+TEST(PreTokenizer, SplitsDigitsTogetherOrOneByOne) {
   EXPECT_EQ(pieces_of({{"type", "Digits"}, {"individual_digits", false}}, "ab12c٣"),
             (Pieces{"ab", "12", "c", "٣"}));
   EXPECT_EQ(pieces_of({{"type", "Digits"}, {"individual_digits", true}}, "ab12c½"),
@@ -102,7 +102,7 @@ TEST(PreTokenizer, SplitsAtACharacter) {
   EXPECT_THROW(pieces_of({{"type", "CharDelimiterSplit"}, {"delimiter", "ab"}}, ""), CheckpointError);
 }
 
-TEST(PreTokenizer, SplitsIntoPiecesOfAsManyCharacters) {
+TEST(PreTokenizer, SplitsIntoPiecesOfAFixedLength) {
   EXPECT_EQ(pieces_of({{"type", "FixedLength"}}, "Hello world"), (Pieces{"Hello", " worl", "d"}));
   EXPECT_EQ(pieces_of({{"type", "FixedLength"}, {"length", 3}}, "Hello \U0001F44B\nworld"),
             (Pieces{"Hel", "lo ", "\U0001F44B\nw", "orl", "d"}));
@@ -111,7 +111,7 @@ TEST(PreTokenizer, SplitsIntoPiecesOfAsManyCharacters) {
 }
 
 // The first two are the library's own examples.
-TEST(PreTokenizer, SplitsWhereTheScriptChanges) {
+TEST(PreTokenizer, SplitsAtScriptChanges) {
   const json scripts = {{"type", "UnicodeScripts"}};
   EXPECT_EQ(pieces_of(scripts, "どこで生れ。Yes"), (Pieces{"どこで生れ", "。", "Yes"}));
   EXPECT_EQ(pieces_of(scripts, "Apples are りんご 林檎"), (Pieces{"Apples are ", "りんご 林檎"}));

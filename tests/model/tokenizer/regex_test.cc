@@ -58,14 +58,14 @@ TEST(Regex, ReadsHexadecimalDigitsAndCodePoints) {
   EXPECT_EQ(found(R"(\u4e2d|[\u6587-\u6587])", "中文"), (Parts{"中", "文"}));
 }
 
-TEST(Regex, TakesAnchorsForThoseOfLinesAndDotForAllButNewline) {
+TEST(Regex, TreatsAnchorsAsLineAnchorsAndDotAsAnyButNewline) {
   EXPECT_EQ(found(R"(\s+$)", "a \nb  "), (Parts{" ", "  "}));
   EXPECT_EQ(found("^.", "a\nb"), (Parts{"a", "b"}));
   EXPECT_EQ(found(".+", "a\rb\nc"), (Parts{"a\rb", "c"}));
   EXPECT_EQ(found("(?m:.+)", "a\nb"), (Parts{"a\nb"}));
 }
 
-TEST(Regex, GivesEmptyMatchesButNotBehindAnother) {
+TEST(Regex, GivesEmptyMatchesExceptAfterAMatch) {
   EXPECT_EQ(Regex::from_oniguruma("(?<=a)(?=b)").matches("ab"), (std::vector<Span>{{1, 1}}));
   EXPECT_EQ(Regex::from_oniguruma("x*").matches("xxé"), (std::vector<Span>{{0, 2}, {4, 4}}));
 }
@@ -87,7 +87,7 @@ TEST(Regex, ReadsClassesInClasses) {
   EXPECT_EQ(found(R"([\H]+)", "fog"), (Parts{"og"}));
 }
 
-TEST(Regex, RepeatsWhatIsRepeated) {
+TEST(Regex, RepeatsGroups) {
   EXPECT_EQ(found(R"(\p{N}{1,3}+)", "12345"), (Parts{"12345"}));
   EXPECT_EQ(found("(?:ab){2}+", "abababab"), (Parts{"abababab"}));
   EXPECT_EQ(found("a{2}?", "aa"), (Parts{"aa"}));
@@ -99,17 +99,17 @@ TEST(Regex, TakesScriptsWithoutTheirExtensions) {
   EXPECT_EQ(found(R"(\p{Uppercase_Letter}\p{letter})", "Ab"), (Parts{"Ab"}));
 }
 
-TEST(Regex, AppliesOptionsToAllAlternativesBehindThem) {
+TEST(Regex, AppliesOptionsToAllLaterAlternatives) {
   EXPECT_EQ(found("a(?i)b|c", "aBaCac"), (Parts{"aB", "aC", "ac"}));
 }
 
-TEST(Regex, AcceptsWhatOnlyLooksSimilar) {
+TEST(Regex, AcceptsSimilarHarmlessPatterns) {
   EXPECT_EQ(found(R"([\[\]&[:digit:]]+)", "[&]1x"), (Parts{"[&]1"}));
   EXPECT_EQ(found(R"(\p{L}+|\x{31}+)", "ab11"), (Parts{"ab", "11"}));
   EXPECT_EQ(found(R"([^\s\p{L}]++|\p{L}?+)", "..a"), (Parts{"..", "a"}));
 }
 
-TEST(Regex, SaysWhereAPatternIsWrong) {
+TEST(Regex, NamesThePlaceOfAnError) {
   for (const char* pattern : {"(", "[a", "a{2,1}", R"(\p{Nonsense})", "*", "(?<=a+)", R"(\)", "(?R", "\xFF"})
     EXPECT_THROW(Regex::from_oniguruma(pattern), RegexError) << pattern;
 }
@@ -124,7 +124,8 @@ TEST(Regex, MatchesDeepRecursionOrGivesUp) {
   EXPECT_NO_THROW(regex.matches("ab" + std::string(100'000, 'a') + "c"));
 }
 
-// The patterns of the common families on long lines of one character, where every kind of backtracking shows.
+// Splits long lines of one character with the common families' patterns, which shows every kind of
+// backtracking.
 TEST(Regex, SplitsMegabyteLinesInLinearTime) {
   const std::vector<const char*> patterns = {
       R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
@@ -141,7 +142,7 @@ TEST(Regex, SplitsMegabyteLinesInLinearTime) {
       EXPECT_NO_THROW(regex.matches(line)) << pattern << " on '" << unit << "'";
     }
   }
-  // 50 lines of 1 MB take about a second; a quadratic one alone would take minutes.
+  // 50 lines of 1 MB take about a second. A single quadratic one would take minutes.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 

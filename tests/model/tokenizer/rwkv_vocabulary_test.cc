@@ -25,7 +25,7 @@ using Ids = std::vector<TokenId>;
 
 struct LiteralToken {
   std::string bytes;
-  std::string literal;  // as Python writes it
+  std::string literal;  // Python's notation
 };
 
 // The tokens from id 257 on: some are not UTF-8.
@@ -128,7 +128,7 @@ TEST_F(RwkvVocabulary, TakesTheLongestTokenThatMatches) {
   EXPECT_EQ(tokenizer.encode("the", AddSpecial::no), Ids{260});
 }
 
-TEST_F(RwkvVocabulary, EndsTextsWithId0WhateverItsName) {
+TEST_F(RwkvVocabulary, EndsTextsWithId0UnderAnyName) {
   const Tokenizer unnamed = Tokenizer::load(folder_.path());
   EXPECT_EQ(unnamed.eos_id(), 0);
   EXPECT_EQ(unnamed.encode("a<s>a", AddSpecial::no), (Ids{'a' + 1, 0, 'a' + 1}));
@@ -204,7 +204,7 @@ TEST_F(RwkvVocabulary, SpellsBytesLikePython) {
     EXPECT_EQ(bytes_of_escaped(text), std::nullopt) << text;
 }
 
-TEST_F(RwkvVocabulary, SaysWhatIsWrong) {
+TEST_F(RwkvVocabulary, ExplainsErrors) {
   const std::string whole = vocabulary_file();
   expect_error(whole + line_of(7, {"xy", "'xy'"}), "line 274 has the id 7 a second time");
   expect_error(whole + line_of(900, {"the", "'the'"}), "found two with the same bytes (\"the\")");

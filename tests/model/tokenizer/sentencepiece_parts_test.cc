@@ -38,7 +38,7 @@ class UnigramFiles : public ::testing::Test {
   nlohmann::json expected_;
 };
 
-TEST_F(UnigramFiles, OfT5GiveTheTokensOfItsTokenizerJson) {
+TEST_F(UnigramFiles, GiveT5TheTokensOfItsTokenizerJson) {
   copy_model("spiece.model");
   const Tokenizer tokenizer = Tokenizer::load(folder_.path());
   std::size_t compared = 0;
@@ -53,7 +53,7 @@ TEST_F(UnigramFiles, OfT5GiveTheTokensOfItsTokenizerJson) {
   EXPECT_GT(compared, 50U);
 }
 
-TEST_F(UnigramFiles, OfT5HaveSentinelsBehindTheirPieces) {
+TEST_F(UnigramFiles, GiveT5SentinelsAfterItsPieces) {
   copy_model("spiece.model");
   const Tokenizer tokenizer = Tokenizer::load(folder_.path());
   EXPECT_EQ(tokenizer.token_to_id("<extra_id_0>"), static_cast<TokenId>(kPieces + 99));
@@ -62,7 +62,7 @@ TEST_F(UnigramFiles, OfT5HaveSentinelsBehindTheirPieces) {
   EXPECT_EQ(std::ranges::count(ids, static_cast<TokenId>(kPieces + 99)), 1) << "it is a token of its own";
 }
 
-TEST_F(UnigramFiles, OfAnotherClassThanT5AreRefused) {
+TEST_F(UnigramFiles, AreRejectedForClassesOtherThanT5) {
   copy_model("spiece.model");
   folder_.write("tokenizer_config.json", R"({"tokenizer_class": "PegasusTokenizer"})");
   try {
@@ -77,7 +77,7 @@ TEST_F(UnigramFiles, OfAnotherClassThanT5AreRefused) {
   }
 }
 
-// Marian's ids are those of vocab.json: here the pieces in descending order, behind two languages.
+// Marian's ids are vocab.json's: in these tests, two languages and then the pieces in descending order.
 class MarianFiles : public UnigramFiles {
  protected:
   void SetUp() override {
@@ -147,7 +147,7 @@ TEST(BartFiles, PutTextsBetweenTheirEnds) {
   EXPECT_EQ(tokenizer.encode("aba", AddSpecial::yes), (Ids{0, 6, 4, 2}));
   EXPECT_EQ(tokenizer.decode(Ids{0, 6, 4, 2, 1}, SkipSpecial::yes), "aba");
   EXPECT_EQ(tokenizer.encode("a <mask>", AddSpecial::no), (Ids{4, 7}));
-  // GPT-2's classes do not.
+  // GPT-2's classes add no special tokens.
   folder.write("tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("aba", AddSpecial::yes), (Ids{6, 4}));
 }

@@ -1,4 +1,4 @@
-// Our tokens of a tokenizer.model against those of the SentencePiece library.
+// Compares our tokens for a tokenizer.model with the SentencePiece library's.
 #include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tests/model/tokenizer/fixture_folders.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-// Parts of a file in the format of Protocol Buffers.
+// Encodes fields in the format of Protocol Buffers.
 std::string field(int number, std::string_view bytes) {
   std::string out(1, static_cast<char>(number << 3 | 2));
   std::size_t size = bytes.size();
@@ -58,7 +58,7 @@ struct TestedModel {
   }
 };
 
-// Few characters, so that tokens are found in random texts.
+// Uses few characters, so that random texts contain tokens.
 std::string random_word(std::mt19937& random, std::size_t max_size) {
   static const std::vector<std::string> letters = {"a", "b", "c", "▁", "é", "中"};
   std::string word;
@@ -84,7 +84,7 @@ TestedModel random_model(std::mt19937& random) {
   const auto add = [&](const std::string& text, int type) {
     if (std::find(used.begin(), used.end(), text) != used.end()) return;
     used.push_back(text);
-    // Few scores, so that some are equal.
+    // Uses few scores, so that some are equal.
     model.add(text, -static_cast<float>(random() % 12) / 4, type);
   };
   for (const char* letter : {"a", "b", "c", "▁", "é"})
@@ -123,7 +123,7 @@ TEST_P(TokenizerModelOf, GivesTheIdsOfTheLibraryForRandomTexts) {
   std::mt19937 random(11);
   std::vector<std::string> texts;
   for (int round = 0; round < 1500; ++round) {
-    // Broken UTF-8 is repaired before: the library replaces it byte by byte.
+    // The text's broken UTF-8 is repaired first, because the library replaces it byte by byte.
     std::string text;
     while (text.size() < random() % 400) {
       if (random() % 3 == 0) {
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, TokenizerModelOf,
                            return name;
                          });
 
-TEST(TokenizerModel, OfAnyKindGivesTheIdsOfTheLibrary) {
+TEST(TokenizerModel, GivesTheLibrarysIdsForEveryKind) {
   const testing::TemporaryFolder folder;
   std::mt19937 random(5);
   for (int round = 0; round < 150; ++round) {

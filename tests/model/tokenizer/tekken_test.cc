@@ -1,4 +1,5 @@
-// Mistral's tekken.json against an implementation of its own: bytes merged by the rank of what they make.
+// Compares Mistral's tekken.json with an independent implementation, which merges bytes by the rank of the
+// merged token.
 #include "model/tokenizer/tokenizer_files.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
@@ -37,7 +38,7 @@ std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t spaces = std::min(text.find_first_not_of(' ', at), text.size()) - at;
-    // A word takes one space with it, if that is the only one.
+    // A word includes the preceding space if there is exactly one.
     std::size_t size = spaces;
     if (spaces <= 1 && at + spaces < text.size())
       size = std::min(text.find(' ', at + spaces), text.size()) - at;
@@ -81,7 +82,7 @@ std::string error_of(const json& content) {
   return "no error";
 }
 
-TEST(Tekken, GivesTheIdsOfItsRanksBehindTheControlTokens) {
+TEST(Tekken, PutsItsRanksAfterTheControlTokens) {
   std::map<std::string, TokenId> ranks;
   const json file = fixture();
   const TokenId size = file["config"]["default_vocab_size"].get<TokenId>() - kControlTokens;
@@ -102,7 +103,7 @@ TEST(Tekken, GivesTheIdsOfItsRanksBehindTheControlTokens) {
   }
 }
 
-TEST(Tekken, HasTheControlTokensOfMistralUnlessTheFileNamesOthers) {
+TEST(Tekken, HasTheControlTokensOfMistralByDefault) {
   const Tokenizer tokenizer = Tokenizer::load(testing::copied_folder("tekken"));
   EXPECT_EQ(tokenizer.bos_id(), 1);
   EXPECT_EQ(tokenizer.eos_id(), 2);
@@ -118,7 +119,7 @@ TEST(Tekken, HasTheControlTokensOfMistralUnlessTheFileNamesOthers) {
   EXPECT_EQ(named.eos_id(), std::nullopt);
 }
 
-TEST(Tekken, ErrorsSayWhatIsWrong) {
+TEST(Tekken, ExplainsErrors) {
   const auto expect = [](const std::function<void(json&)>& damage, const std::string& part) {
     json file = fixture();
     damage(file);

@@ -139,7 +139,7 @@ TEST_F(Tiktoken, MergesTheBytesOfWordsByTheRanksOfTheirUnions) {
   EXPECT_EQ(tokenizer.encode("abcd", AddSpecial::no), (Ids{275, 255 - 'd'}));
 }
 
-TEST_F(Tiktoken, HasTheNamedControlTokensAndReservedOnes) {
+TEST_F(Tiktoken, HasNamedAndReservedControlTokens) {
   const Tokenizer tokenizer = Tokenizer::load(folder_.path());
   const std::size_t size = tokens_in_order().size();
   ASSERT_EQ(size, 277U);
@@ -163,7 +163,7 @@ TEST_F(Tiktoken, AFileAloneHasReservedTokensOnly) {
   EXPECT_EQ(tokenizer.eos_id(), std::nullopt);
 }
 
-TEST_F(Tiktoken, ErrorsSayWhatIsWrong) {
+TEST_F(Tiktoken, ExplainsErrors) {
   const std::string good = tiktoken_file();
   const auto expect = [&](const std::string& file, const std::string& part) {
     const std::string error = error_of(file);

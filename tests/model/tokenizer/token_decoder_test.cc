@@ -95,7 +95,7 @@ TEST(WordPieceDecoder, PutsSpacesBetweenWords) {
   EXPECT_EQ(decoded(word_piece(false), {"I", "do", "n't", "####", "."}), "I do n't## .");
 }
 
-TEST(WordPieceDecoder, CleansUpWhatIsInOneToken) {
+TEST(WordPieceDecoder, CleansUpWithinOneToken) {
   EXPECT_EQ(decoded(word_piece(true), {"I", "do", "n't", ",", "he", "'s", "?", "!", "'"}),
             "I don't, he's?! '");
   EXPECT_EQ(decoded(word_piece(true), {"a", "b . c ' d do not"}), "a b. c'd don't");
@@ -128,13 +128,13 @@ TEST(CtcDecoder, CountsRepeatedTokensOnce) {
   EXPECT_EQ(decoded(ctc(false), {"h", "i", "|", "|", "y"}), "hi|y");
 }
 
-TEST(WordDecoders, AreRefusedBehindAStepThatJoinsTokens) {
+TEST(WordDecoders, AreRejectedAfterAStepThatJoinsTokens) {
   for (const json& part : {word_piece(true), word_end, ctc(true)}) {
     try {
       TokenDecoder::from_json(testing::node_of(sequence({fuse, part})));
       FAIL() << part;
     } catch (const CheckpointError& error) {
-      EXPECT_NE(std::string(error.what()).find("behind a decoder that joins all tokens"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("after a decoder that joins all tokens"), std::string::npos);
     }
   }
   EXPECT_THROW(decoded({{"type", "BPEDecoder"}, {"suffix", ""}}, {}), CheckpointError);
@@ -154,8 +154,8 @@ TEST(TokenDecoder, SettlesAllButAnUnfinishedCharacter) {
   EXPECT_EQ(text, "aéé");
 }
 
-// Every order of steps, also such as no tokenizer has.
-TEST(TokenDecoder, GivesInPartsWhatTheStepsGiveForWholeLists) {
+// Tests every order of steps, even orders that no tokenizer has.
+TEST(TokenDecoder, MatchesWholeListsInParts) {
   const std::vector<json> steps = {
       fuse,
       byte_fallback,
@@ -180,9 +180,9 @@ TEST(TokenDecoder, GivesInPartsWhatTheStepsGiveForWholeLists) {
     bool is_joined = false;
     for (std::size_t i = 0, n = 1 + random() % 4; i < n; ++i) {
       const json& step = steps[random() % steps.size()];
-      // The text of joined tokens is no byte token; the streaming step takes it in chunks.
+      // The joined text is not a byte token. The streaming step gets it in chunks.
       if (is_joined && step["type"].get<std::string>().starts_with("Byte")) continue;
-      // Refused there.
+      // These are rejected.
       const bool is_of_words = step["type"] == "WordPiece" || step == word_end || step["type"] == "CTC";
       if (is_joined && is_of_words) continue;
       is_joined |= step == fuse || step == byte_level;

@@ -1,4 +1,4 @@
-// Tokenizers in other files than tokenizer.json, and what the configuration beside them adds.
+// Tokenizers in files other than tokenizer.json, and the additions of the configuration.
 #include "model/tokenizer/tokenizer_files.h"
 
 #include "tests/model/tokenizer/fixture_folders.h"
@@ -52,7 +52,7 @@ TEST(AddedTokensDecoder, HasPossibleIds) {
   expect(error_with("300", 3), "added_tokens_decoder.300");
 }
 
-TEST(SpecialTokens, AreThoseThatTheConfigurationNames) {
+TEST(SpecialTokens, AreNamedByTheConfiguration) {
   json content = testing::byte_level_json({"< s", "<s >"});  // 256 is "<s", 257 "<s>"
   content["added_tokens"] = json::array();
   EXPECT_EQ(testing::load_tokenizer(content).decode(Ids{257, 'a'}, SkipSpecial::yes), "<s>a");
@@ -64,7 +64,7 @@ TEST(SpecialTokens, AreThoseThatTheConfigurationNames) {
   }
 }
 
-// The bytes as byte-level BPE has them, and merges to "hello".
+// Writes the bytes of byte-level BPE, and merges up to "hello".
 void write_hello(const testing::TemporaryFolder& folder, const json& config) {
   const std::vector<std::string> merges = {"h e", "l l", "he ll", "hell o"};
   folder.write("vocab.json", testing::byte_level_json(merges)["model"]["vocab"].dump());
@@ -81,7 +81,7 @@ TEST(AddedTokensFile, AddsTokensToVocabularyFiles) {
   EXPECT_EQ(tokenizer.decode(Ids{259, 260, 262}, SkipSpecial::yes), "hello<tool>");
 }
 
-TEST(AddedTokensFile, AddsTokensToEveryOtherFormatToo) {
+TEST(AddedTokensFile, AddsTokensToEveryOtherFormat) {
   const testing::TemporaryFolder folder;
   folder.write("tokenizer.json", testing::byte_level_json().dump());  // <|end|> is 256
   folder.write("added_tokens.json", R"({"<tool>": 300, "<|end|>": 256})");
@@ -146,8 +146,8 @@ TEST(TokenizerFiles, SayThatALinkHasLostItsTarget) {
             std::string::npos);
 }
 
-// A pointer would make a vocabulary of three words.
-TEST(TokenizerFiles, SayWhatAFileIsThatIsNoVocabulary) {
+// A pointer file would give a vocabulary of three words.
+TEST(TokenizerFiles, DescribeFilesThatAreNotVocabularies) {
   const std::pair<const char*, const char*> other_files[] = {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "found a Git LFS pointer"},
       {"<!DOCTYPE html><html>", "found a web page"}};
@@ -190,7 +190,7 @@ TEST_P(VocabularyFilesOf, GiveTheIdsOfTokenizerJson) {
 INSTANTIATE_TEST_SUITE_P(ByteLevel, VocabularyFilesOf, ::testing::Values("gpt2", "qwen2"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(VocabularyFiles, ErrorsSayWhatIsWrong) {
+TEST(VocabularyFiles, ExplainErrors) {
   const auto error_with = [](const std::string& vocab, const std::string& merges) {
     const testing::TemporaryFolder folder;
     folder.write("vocab.json", vocab);
@@ -208,7 +208,7 @@ TEST(VocabularyFiles, ErrorsSayWhatIsWrong) {
   expect(error_with("{}", ""), "the vocabulary has 0 tokens");
 }
 
-TEST(SentencePiece, OfAFolderRecognisesTheTokensThatItsConfigurationNames) {
+TEST(SentencePiece, RecognisesTokensNamedInTheFoldersConfiguration) {
   const std::filesystem::path source = testing::copied_folder("gemma-style");
   const testing::TemporaryFolder folder;
   for (const char* file : {"tokenizer.model", "tokenizer_config.json"})
@@ -229,7 +229,7 @@ TEST(SentencePiece, OfAFolderRecognisesTheTokensThatItsConfigurationNames) {
   EXPECT_EQ(alone.encode("a<eos>", AddSpecial::yes).back() == *alone.eos_id(), false) << "text is text";
 }
 
-TEST(SentencePiece, ErrorsSayWhatIsWrong) {
+TEST(SentencePiece, ExplainsErrors) {
   const testing::TemporaryFolder folder;
   for (const char* content : {"", "x", "\x0a\xff\xff\xff\xff\x0f", "{}"}) {
     folder.write("tokenizer.model", content);

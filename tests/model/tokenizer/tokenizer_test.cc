@@ -25,7 +25,7 @@ TEST(Tokenizer, EncodesBytesMergesAndSpecialTokens) {
   EXPECT_EQ(tokenizer.vocab_size(), 261u);
 }
 
-TEST(Tokenizer, DecodesWhatItEncodes) {
+TEST(Tokenizer, DecodesEncodedTexts) {
   const Tokenizer byte_level = testing::load_tokenizer(testing::byte_level_json({"t h", "th e", "Ġ the"}));
   const Tokenizer fallback =
       testing::load_tokenizer(testing::byte_fallback_json({"▁", "a", "t"}, {"▁ t", "▁ ▁"}));
@@ -35,8 +35,7 @@ TEST(Tokenizer, DecodesWhatItEncodes) {
     std::string expected;
     utf8::append_repaired(expected, text);
     ASSERT_EQ(byte_level.decode(byte_level.encode(text, AddSpecial::yes), SkipSpecial::no), expected);
-    // ▁ and space are the same to this one, and what is written as a special token comes back with a space
-    // behind.
+    // This tokenizer doesn't distinguish ▁ and space, and adds a space after special tokens.
     if (expected.find("▁") != std::string::npos || expected.find("</s>") != std::string::npos) continue;
     ASSERT_EQ(fallback.decode(fallback.encode(text, AddSpecial::no), SkipSpecial::no), expected);
   }
@@ -53,7 +52,7 @@ TEST(Tokenizer, TakesEachMaximalIllFormedPartForOneReplacementCharacter) {
 TEST(Tokenizer, LeavesOutSpecialTokensIfAsked) {
   const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());
   const Ids ids = {'h', 256, 'i'};
-  // Ids of bytes are bytes here.
+  // Ids of byte tokens are bytes.
   EXPECT_EQ(tokenizer.decode(ids, SkipSpecial::no), "h<|end|>i");
   EXPECT_EQ(tokenizer.decode(ids, SkipSpecial::yes), "hi");
 }
@@ -114,18 +113,18 @@ TEST(Tokenizer, ReadsBosEosAndChatTemplateFromItsConfiguration) {
   EXPECT_EQ(without.chat_template(), std::nullopt);
 }
 
-TEST(Tokenizer, ReadsTheMapOfSpecialTokensToo) {
+TEST(Tokenizer, ReadsTheMapOfSpecialTokens) {
   const testing::TemporaryFolder folder;
   folder.write("tokenizer.json", testing::byte_fallback_json({"▁"}, {}).dump());
   folder.write("special_tokens_map.json", R"({"bos_token": {"content": "</s>"}, "eos_token": "</s>"})");
   folder.write("tokenizer_config.json", R"({"bos_token": "<s>"})");
   const Tokenizer tokenizer = Tokenizer::load(folder.path() / "tokenizer.json");
-  EXPECT_EQ(tokenizer.bos_id(), 257);  // tokenizer_config.json has the last word
+  EXPECT_EQ(tokenizer.bos_id(), 257);  // tokenizer_config.json takes precedence
   EXPECT_EQ(tokenizer.eos_id(), 258);
 }
 
 // DeepSeek's files have no template in tokenizer.json: the class adds BOS.
-TEST(Tokenizer, AddsBosAndEosAsTheFlagsOfLlamasClassSay) {
+TEST(Tokenizer, AddsBosAndEosByTheFlagsOfLlamasClass) {
   const json content = testing::byte_fallback_json({"▁", "a"}, {});
   json config = {{"tokenizer_class", "LlamaTokenizerFast"},
                  {"bos_token", "<s>"},
@@ -192,9 +191,9 @@ TEST(Tokenizer, MarksNoFirstWordIfANormalizerDeletesTheFirstCharacter) {
       {replace("-", ""), "a-a", "▁aa"},
       {replace("^", "a"), "a", "▁aa"},
       {replace("-", "a"), "-a", "▁aa"},
-      // A replacement stands for the last character that it replaces.
+      // A replacement has the position of the last character that it replaces.
       {replace("--", "a"), "--a", "aa"},
-      // The library does not record deletions by a map before the first character that stays.
+      // The library does not record a map's deletions before the first remaining character.
       {precompiled,
        "\x01"
        "aa",
@@ -233,8 +232,8 @@ double seconds_for_line(const Tokenizer& tokenizer, const std::string& unit, std
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
-// A line that is eight times as long takes 8 to 10 times as long, and some tenths of a second more if its
-// memory exceeds the caches of a busy machine. With one step per pair of characters, it would take minutes.
+// A line eight times as long takes 8 to 10 times as long, and some tenths of a second more if its memory
+// exceeds a busy machine's caches. With one step per pair of characters, it would take minutes.
 TEST(Tokenizer, TakesTimeInTheLengthOfALineNotItsSquare) {
   const Tokenizer byte_level =
       testing::load_tokenizer(testing::byte_level_json({"a a", "aa aa", "Ġ Ġ", "Ċ Ċ"}));

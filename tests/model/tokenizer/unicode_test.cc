@@ -23,7 +23,8 @@ TEST(Unicode, ComposesHangul) {
 TEST(Unicode, PutsMarksIntoCanonicalOrder) {
   EXPECT_EQ(normalize("q\u0307\u0323", Form::nfc), "q\u0323\u0307");
   EXPECT_EQ(normalize("q\u0323\u0307", Form::nfc), "q\u0323\u0307");
-  EXPECT_EQ(normalize("a\u0301\u0300", Form::nfc), "\u00E1\u0300");  // of one class: order stays
+  EXPECT_EQ(normalize("a\u0301\u0300", Form::nfc),
+            "\u00E1\u0300");  // marks of the same class keep their order
 }
 
 TEST(Unicode, KeepsNulAndLineEnds) {

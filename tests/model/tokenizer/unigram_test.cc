@@ -40,7 +40,7 @@ Ids encode(const Unigram& model, const std::string& text) {
   return ids;
 }
 
-// The greatest sum of scores by trying everything; every character is a token.
+// Returns the largest sum of scores by trying all divisions. Every character is a token.
 double best_score(const std::vector<Token>& tokens, std::string_view text) {
   if (text.empty()) return 0.0;
   double best = -std::numeric_limits<double>::infinity();
@@ -82,7 +82,7 @@ TEST(Unigram, WritesUnknownCharactersInARowAsOneTokenOrTheirBytes) {
 }
 
 TEST(Unigram, ATokenIsTakenBeforeAnUnknownCharacter) {
-  // "é" is part of "aé" only; unknown it would cost ten more than the lowest score.
+  // "é" is only a part of "aé". As an unknown character, it would cost ten more than the lowest score.
   const std::vector<Token> tokens = {{"<unk>", 0}, {"a", -1}, {"a\u00e9", -12}};
   EXPECT_EQ(encode(unigram(tokens, {.unknown = 0}), "a\u00e9"), (Ids{2}));
   EXPECT_EQ(encode(unigram(tokens, {.unknown = 0}), "\u00e9a"), (Ids{0, 1}));
@@ -136,7 +136,7 @@ TEST(PrecompiledMap, ReplacesGraphemeClustersAsTheTokenizersLibrary) {
   for (const auto& [text, expected] : cases) EXPECT_EQ(map->normalize(text), expected) << json(text);
 }
 
-// Whatever the trie is, the result is text and nothing outside of the table is read.
+// For any trie, the result is text, and nothing outside the table is read.
 TEST(PrecompiledMap, SurvivesRandomTries) {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {

@@ -19,7 +19,7 @@ TEST(Utf8, ReadsCharactersOfEveryLength) {
   EXPECT_EQ(first_character("\xF4\x8F\xBF\xBF").code_point, U'\U0010FFFF');
 }
 
-TEST(Utf8, WritesWhatItReads) {
+TEST(Utf8, WritesReadCharactersUnchanged) {
   for (char32_t c = 0; c < 0x110000; c += 7) {
     if (c >= 0xD800 && c < 0xE000) continue;
     std::string text;
@@ -30,7 +30,7 @@ TEST(Utf8, WritesWhatItReads) {
   }
 }
 
-TEST(Utf8, FindsTheFirstByteThatIsNot) {
+TEST(Utf8, FindsTheFirstInvalidByte) {
   EXPECT_EQ(valid_length(""), 0U);
   EXPECT_EQ(valid_length("a\xC3\xA9z"), 4U);
   EXPECT_EQ(valid_length("a\xC3\xA9\xE4\xB8"), 3U);

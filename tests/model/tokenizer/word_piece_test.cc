@@ -1,4 +1,4 @@
-// Models that know words: WordPiece and WordLevel, from tokenizer.json and from BERT's vocab.txt.
+// Models with whole words: WordPiece and WordLevel, from tokenizer.json and from BERT's vocab.txt.
 #include "model/tokenizer/models/word_piece.h"
 
 #include "model/tokenizer/text/utf8.h"
@@ -32,7 +32,7 @@ Texts pieces_of(const WordPiece& model, const std::string& word) {
   return texts;
 }
 
-// The example of Google's BERT.
+// The example in Google's BERT.
 const Texts kBert = {"[UNK]", "[CLS]", "[SEP]", "want", "##want", "##ed", "wa", "un", "runn", "##ing", ","};
 
 TEST(WordPiece, CutsWordsAfterTheLongestTokens) {
@@ -145,7 +145,7 @@ TEST(DamagedWordModel, IsRefused) {
     json content = bert_json();
     content["model"]["type"] = type;
     content["model"]["unk_token"] = "<unk>";
-    expect(content, "model: found '<unk>' for unknown words, which is no token, expected a token of the");
+    expect(content, "model: found '<unk>' for unknown words, which is not a token, expected a token of the");
     content["model"]["vocab"]["<unk>"] = 1;
     expect(content, "model.vocab: found id 1 a second time");
     content["model"].erase("vocab");
@@ -201,7 +201,7 @@ TEST(WordPieceFile, KnowsTheSecondOfEqualLines) {
   EXPECT_THROW(tokenizer.id_to_token(3), RequestError);
 }
 
-TEST(WordPieceFile, ErrorsSayWhatIsWrong) {
+TEST(WordPieceFile, ExplainsErrors) {
   const auto error_of = [](const std::string& content) -> std::string {
     try {
       load_vocabulary_file(content);

@@ -1,4 +1,4 @@
-// Files for the tests of checkpoints: a directory that disappears, and safetensors files of any content.
+// Files for tests of checkpoints: a temporary directory, and safetensors files with any content.
 #pragma once
 
 #include "tp/error.h"
@@ -17,7 +17,7 @@
 
 namespace tp::test {
 
-// A new directory, removed with all it holds at the end of the scope.
+// A new directory. The destructor removes it with all its files.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -31,7 +31,7 @@ class TemporaryDirectory {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Writes a file of that content; gives its path.
+  // Writes a file with this content and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view content) const {
     const std::filesystem::path path = path_ / name;
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
@@ -57,7 +57,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
-// A safetensors file of any header, valid or not, whose length is told right.
+// A safetensors file with any header, valid or not. The header's length is correct.
 inline std::string file_with_header(const std::string& header, const std::string& data = "") {
   return bytes_of(std::vector<std::uint64_t>{header.size()}) + header + data;
 }
@@ -91,7 +91,7 @@ inline TestTensor counting_tensor(const std::string& name, const std::vector<std
   return {name, "F32", shape, bytes_of(values)};
 }
 
-// The text of the error of type E that `action` throws; a failure if it throws none.
+// Returns the text of the error of type E that `action` throws. Without an error, the test fails.
 template <class E, class Action>
 std::string error_of(const Action& action) {
   try {
@@ -108,5 +108,5 @@ std::string error_of(const Action& action) {
 
 }  // namespace tp::test
 
-// Whether a text contains another one; shows both if not.
+// Checks that a text contains another one. Shows both if not.
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "in: " << (text)

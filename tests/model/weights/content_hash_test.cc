@@ -20,7 +20,7 @@ namespace {
 
 using test::TemporaryDirectory;
 
-// More than two chunks, of which the last one is partial.
+// More than two chunks. The last one is partial.
 constexpr std::size_t kSize = 2 * kHashedChunk + 12'345;
 
 ContentHash hash_of(const std::filesystem::path& path) {
@@ -50,7 +50,7 @@ TEST(ContentHash, ChangesWithAByteAnywhere) {
   EXPECT_FALSE(hash_of(folder.write("file", bytes + '\0')) == expected);
 }
 
-TEST(ContentHash, IsTheSameIfChunksAreHashedApart) {
+TEST(ContentHash, IsTheSameIfChunksAreHashedOneByOne) {
   const TemporaryDirectory folder;
   const MappedFile file(folder.write("file", some_bytes(kSize)));
   std::vector<ContentHash> together(3);
@@ -91,7 +91,7 @@ TEST(HashCache, FindsTheHashOfAFileThatHasNotChanged) {
   EXPECT_FALSE(cache.find(std::vector<FileStatus>{kStatus, FileStatus{}}));
 }
 
-// The clock of a file system may be so coarse that a second change has the time of the first one.
+// A file system's clock may be so coarse that a second change has the first one's time.
 TEST(HashCache, DoesNotRememberAFileThatChangedAMomentAgo) {
   const TemporaryDirectory folder;
   const HashCache cache(folder.path() / "hashes");

@@ -1,5 +1,4 @@
-// A DeepSeek-V3 checkpoint as it is published: weights in F8 with scales, and a layer that only training
-// needs.
+// A published DeepSeek-V3 checkpoint: F8 weights with scales, and a layer that only training needs.
 #include "model/config/config.h"
 #include "model/files/mapped_file.h"
 #include "model/weights/open_checkpoint.h"
@@ -25,12 +24,12 @@ using test::TestTensor;
 // One scale for all of these small tensors, which rounding does not touch.
 constexpr float kScale = 0.125F;
 
-// The F8_E4M3 number of the least distance among those up to 240, by their definition.
+// Returns the nearest F8_E4M3 number up to 240, by the format's definition.
 std::uint8_t nearest_f8(float value) {
   const float magnitude = std::min(std::fabs(value), 240.0F);
   const int exponent = magnitude == 0.0F ? -6 : std::max(std::ilogb(magnitude), -6);
   const auto eighths = static_cast<int>(std::lround(std::ldexp(magnitude, 3 - exponent)));  // 8 is 1.0
-  const int bits = (exponent + 6) * 8 + eighths;  // a carry goes to the exponent, where it belongs
+  const int bits = (exponent + 6) * 8 + eighths;  // a carry correctly increases the exponent
   return static_cast<std::uint8_t>(bits | (std::signbit(value) ? 0x80 : 0));
 }
 
@@ -43,12 +42,13 @@ float value_of_f8(std::uint8_t bits) {
 
 struct Checkpoints {
   std::vector<TestTensor> f8;
-  std::vector<TestTensor> f32;       // the same numbers
-  std::vector<TestTensor> original;  // before they were rounded
+  std::vector<TestTensor> f32;       // values of the f8 tensors
+  std::vector<TestTensor> original;  // values before rounding
 };
 
-// All projections in F8; norms, routers, embedding and LM head stay, as in the published files. And a tensor
-// of the layer behind the last, with which training predicts one token more.
+// Converts all projections to F8. Norms, routers, the embedding and the LM head stay, as in the published
+// files. The checkpoint also has a tensor of an extra layer after the last one, with which training predicts
+// one more token.
 Checkpoints converted(const std::filesystem::path& path, std::size_t num_layers) {
   const MappedFile file(path);
   Checkpoints out;
@@ -100,7 +100,7 @@ TEST(F8Checkpoint, GivesTheLogitsOfTheSameNumbersInFloat32) {
   Communicator& comm = test::world();
   const std::vector<float> logits = logits_of(comm, config, stored.f8, fixture.prompt);
   EXPECT_EQ(logits, logits_of(comm, config, stored.f32, fixture.prompt));
-  // Three bits of mantissa keep a weight to 1/16; the model is still the same one.
+  // Three mantissa bits keep a weight to 1/16, so the logits stay similar.
   const std::vector<float> originals = logits_of(comm, config, stored.original, fixture.prompt);
   double squares = 0.0;
   double differences = 0.0;
@@ -112,7 +112,7 @@ TEST(F8Checkpoint, GivesTheLogitsOfTheSameNumbersInFloat32) {
   EXPECT_LE(differences, 0.25 * squares);
 }
 
-// In memory as it is stored, but for what is transposed. With the same bits no activations are rounded.
+// Weights are stored as in the file, except for transposed ones. With same bits, activations are not rounded.
 TEST(F8Checkpoint, HasTheBitsOfFloat32InItsOwnType) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   CheckpointConfig config = load_config(fixture.folder);

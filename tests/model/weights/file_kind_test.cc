@@ -1,4 +1,4 @@
-// Readers say what a file is if it is not of the kind that they expect.
+// Readers name the kind of a file if they expect a different one.
 #include "model/files/file_kind.h"
 
 #include "model/files/json_node.h"
@@ -20,7 +20,7 @@ using test::TemporaryDirectory;
 
 struct OtherFile {
   std::string bytes;
-  std::string found;  // in errors: the kind and the advice
+  std::string found;  // expected parts of errors: the kind and the advice
 };
 
 const OtherFile kPointer{"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n",
@@ -87,7 +87,7 @@ TEST(FileKind, IsNotSaidOfExpectedOrUnknownFiles) {
     EXPECT_NO_THROW(refuse_other_kinds(text, "file", FileKind::text)) << text;
 }
 
-// The 8 bytes of a length may be those of gzip, and small.
+// The 8 bytes of a length may equal gzip's, and be small.
 TEST(FileKind, IsSaidByReadersOfWeights) {
   for (const auto& [bytes, found] : other_files()) {
     const TemporaryDirectory folder;

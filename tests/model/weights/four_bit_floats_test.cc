@@ -49,7 +49,7 @@ class FourBitFolder {
   test::TemporaryDirectory directory_;
 };
 
-// Rows of a type with a QuantFormat as they are in memory.
+// Returns the rows of a type with a QuantFormat as stored in memory.
 std::vector<std::byte> packed_quants(const WeightSource& source, MatrixShape shape, const TensorSlice& slice,
                                      const PackedLayout& layout) {
   const kernels::QuantFormat& format = *kernels::quant_format(layout.type);
@@ -160,7 +160,7 @@ TEST(FourBitFloats, TakeTheFilesSizeExceptForDoubleQuantization) {
   EXPECT_EQ(static_cast<double>(nf4.bytes()), 256 * 4096 * 4.5 / 8);
 }
 
-// 16 ones with a scale of any bits, and a factor.
+// Returns 16 ones with a scale of any bits, and a factor.
 std::unique_ptr<WeightSource> nvfp4_of_ones(const FourBitFormat format, char scale, float factor) {
   const bool is_packed = format == FourBitFormat::packed;
   const FourBitFolder folder(
@@ -209,11 +209,11 @@ TEST(FourBitFloats, WantAllPartsOfNvfp4) {
   };
   EXPECT_CONTAINS(
       error_with(FourBitFormat::modelopt, [](auto& tensors) { tensors.erase(tensors.begin() + 1); }),
-      "there is no tensor w.weight_scale, expected it beside the others of this NVFP4 weight; "
+      "there is no tensor w.weight_scale, expected it with the other tensors of this NVFP4 weight; "
       "download the checkpoint again");
   EXPECT_CONTAINS(
       error_with(FourBitFormat::packed, [](auto& tensors) { tensors.erase(tensors.begin() + 2); }),
-      "there is no tensor w.weight_global_scale, expected it beside the others of this "
+      "there is no tensor w.weight_global_scale, expected it with the other tensors of this "
       "compressed-tensors weight; download");
   EXPECT_CONTAINS(error_with(FourBitFormat::modelopt,
                              [](auto& tensors) {
@@ -221,8 +221,9 @@ TEST(FourBitFloats, WantAllPartsOfNvfp4) {
                                tensors[1].data.resize(48);
                              }),
                   "w.weight is [16, 32], expected [16, 24] (8 bytes for each scale); config.json");
-  EXPECT_CONTAINS(error_with(FourBitFormat::modelopt, [](auto& tensors) { tensors[1].dtype = "I8"; }),
-                  "w.weight_scale has the type I8, expected F8_E4M3 (NVFP4); take the model");
+  EXPECT_CONTAINS(
+      error_with(FourBitFormat::modelopt, [](auto& tensors) { tensors[1].dtype = "I8"; }),
+      "w.weight_scale has the type I8, expected F8_E4M3 (NVFP4); use a different quantization of the model");
   EXPECT_CONTAINS(error_with(FourBitFormat::modelopt,
                              [](auto& tensors) {
                                tensors[2].shape = {2};
@@ -308,7 +309,7 @@ TEST(FourBitFloats, RefuseDescriptionsOfNf4ThatAreDamagedOrAbsurd) {
   EXPECT_CONTAINS(
       error_of_state(R"({"blocksize": 64, "shape": [64, 32]})"),
       "w.weight has 32 input features, expected a multiple of its 64 elements that share a scale; "
-      "take the original model with --weights int4");
+      "use the original model with --weights int4");
   EXPECT_CONTAINS(error_of_state(R"({"blocksize": 128, "shape": [16, 128], "nested_offset": 0})"),
                   "w.weight.absmax is [32], expected [16] (one for 128 elements)");
   EXPECT_CONTAINS(error_of_state(R"({"blocksize": 64, "shape": [16, 128], "nested_blocksize": 8})"),
@@ -325,9 +326,9 @@ TEST(FourBitFloats, WantAllPartsOfNf4AndItsTable) {
     return test::error_of<CheckpointError>([&] { FourBitFolder(tensors, FourBitFormat::nf4_double).open(); });
   };
   EXPECT_CONTAINS(error_with([](auto& tensors) { tensors[1].data[0] = '\x01'; }),
-                  "w.weight.quant_map holds other values than bitsandbytes' nf4, expected the same; take");
+                  "w.weight.quant_map holds other values than bitsandbytes' nf4, expected the same; use");
   EXPECT_CONTAINS(error_with([](auto& tensors) { tensors.erase(tensors.begin() + 4); }),
-                  "there is no tensor w.weight.nested_quant_map, expected it beside the others of this "
+                  "there is no tensor w.weight.nested_quant_map, expected it with the other tensors of this "
                   "bitsandbytes weight; download the checkpoint again");
   EXPECT_CONTAINS(error_with([](auto& tensors) {
                     tensors[0].dtype = "BF16";

@@ -1,4 +1,4 @@
-// GGUF files of any content, valid or not.
+// GGUF files with any content, valid or not.
 #pragma once
 
 #include "model/weights/gguf/gguf_metadata.h"
@@ -21,10 +21,10 @@ inline std::string gguf_string(std::string_view text) {
   return le(std::uint64_t{text.size()}) + std::string(text);
 }
 
-// Puts a file together, part by part; every part can be left out or be wrong.
+// Builds a file part by part. Every part may be missing or wrong.
 class GgufBuilder {
  public:
-  // `value`: the bytes behind the kind.
+  // `value`: the bytes after the kind.
   GgufBuilder& value(std::string_view key, GgufKind kind, const std::string& value) {
     values_ += gguf_string(key) + le(static_cast<std::uint32_t>(kind)) + value;
     ++value_count_;
@@ -46,7 +46,7 @@ class GgufBuilder {
     return value(key, GgufKind::array,
                  le(static_cast<std::uint32_t>(kind), std::uint64_t{list.size()}) + bytes_of(list));
   }
-  // An entry as it is in the file: the innermost dimension first.
+  // Adds an entry in the file's order: the innermost dimension comes first.
   GgufBuilder& entry(std::string_view name, const std::vector<std::uint64_t>& dimensions, std::uint32_t type,
                      std::uint64_t offset) {
     entries_ += gguf_string(name) + le(static_cast<std::uint32_t>(dimensions.size())) + bytes_of(dimensions) +
@@ -54,7 +54,7 @@ class GgufBuilder {
     ++entry_count_;
     return *this;
   }
-  // A tensor behind the ones before it. `shape`: the innermost dimension last.
+  // Adds a tensor after the earlier ones. `shape`: the innermost dimension comes last.
   GgufBuilder& tensor(std::string_view name, std::vector<std::uint64_t> shape, std::string_view type,
                       const std::string& data) {
     std::reverse(shape.begin(), shape.end());

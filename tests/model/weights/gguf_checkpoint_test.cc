@@ -126,7 +126,7 @@ TEST_F(GgufCheckpointTest, ReadsOfQuantizedRowsTheBlocksThatTheColumnsTouch) {
   EXPECT_EQ(source->dtype(name), DType::bf16);
 }
 
-TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
+TEST_F(GgufCheckpointTest, OffersOnlyWholeGroups) {
   const auto source = open(model("qwen2")
                                .tensor("token_embd.weight", {1, 96}, "Q8_0", std::string(102, '\1'))
                                .tensor("output.weight", {1, 96}, "Q4_0", std::string(54, '\1'))
@@ -145,7 +145,7 @@ TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
   EXPECT_EQ(source->group_type(mlp + "gate_proj.weight", {48, 256}), std::nullopt);
 }
 
-TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) {
+TEST_F(GgufCheckpointTest, NamesMissingMisshapenAndUnreadableTensors) {
   const auto source = open(model("qwen2")
                                .tensor("blk.0.attn_q.weight", {2, 32}, "F32", counting(64))
                                .tensor("blk.0.attn_k.weight", {1, 256}, "Q8_K", std::string(292, '\1'))
@@ -160,7 +160,7 @@ TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) 
   EXPECT_CONTAINS(error("o_proj.weight"), "there is no tensor blk.0.attn_output.weight");
 }
 
-TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
+TEST_F(GgufCheckpointTest, ReportsStoredTypesAndTypesInMemory) {
   const auto source = open(model("qwen2")
                                .tensor("a", {32}, "F32", counting(32))
                                .tensor("b", {2, 32}, "Q4_0", std::string(36, '\1'))
@@ -185,8 +185,8 @@ TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
   EXPECT_EQ(gpt2->group_type("transformer.h.0.attn.c_attn.weight", {0, 256}), std::nullopt);
 }
 
-// As GGUF's converters do it, of which only the first is tested with a whole model everywhere.
-TEST_F(GgufCheckpointTest, UndoesWhatTheFamiliesConvertersDid) {
+// Follows GGUF's converters. Only the first rule is tested with a whole model elsewhere.
+TEST_F(GgufCheckpointTest, UndoesTheFamiliesConverters) {
   const auto gemma = open(model("gemma2").tensor("output_norm.weight", {2}, "F32", counting(2)));
   EXPECT_EQ(read(*gemma, "model.norm.weight", {1, 2}, {{0, 1}, {0, 2}}), (std::vector<float>{-1, 0}));
 
@@ -287,7 +287,7 @@ TEST_F(GgufCheckpointTest, RefusesHeadsThatDoNotFitTheMetadata) {
                     source->expect("model.layers.0.self_attn.q_proj.weight", {6, 1}, "");
                   }),
                   "is [6, 1], expected whole heads of 4 rows");
-  // Found by fuzz_gguf: it was divided by.
+  // Found by fuzz_gguf, which divided by zero heads.
   const auto empty_heads = open(model("llama")
                                     .whole("llama.attention.key_length", 0)
                                     .tensor("blk.0.attn_q.weight", {6, 1}, "F32", counting(6)));
@@ -297,8 +297,8 @@ TEST_F(GgufCheckpointTest, RefusesHeadsThatDoNotFitTheMetadata) {
                   "expected whole heads of 0 rows");
 }
 
-// What a model does not use is found by these names.
-TEST_F(GgufCheckpointTest, TellsTheNamesThatItsTensorsHaveInACheckpoint) {
+// These names are used to find tensors that a model doesn't use.
+TEST_F(GgufCheckpointTest, ListsItsTensorsByTheirNamesInACheckpoint) {
   const auto source = open(model("qwen3moe")
                                .tensor("token_embd.weight", {1, 1}, "F32", counting(1))
                                .tensor("rope_freqs.weight", {1}, "F32", counting(1))
@@ -319,7 +319,7 @@ struct NamePair {
   std::string in_checkpoint;
 };
 
-// As GGUF's converters name what these families have and others have not.
+// These are the names in GGUF's converters for tensors that only these families have.
 TEST_F(GgufCheckpointTest, KnowsTheTensorsOfEveryFamilyByBothNames) {
   const std::vector<NamePair> pairs = {
       {"llama", "output_norm", "model.norm"},

@@ -1,4 +1,4 @@
-// Families with experts as llama.cpp's converter writes them: the fixtures' tensors under GGUF's names.
+// Families with experts in the form of llama.cpp's converter: the fixtures' tensors under GGUF's names.
 #include "model/config/config.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/layers/computed_sequence.h"
@@ -60,7 +60,7 @@ void write_deepseek_experts(GgufConversion& to, const std::string& norm) {
   }
 }
 
-// Its file has the layer for more tokens, too.
+// The file includes the multi-token prediction layer.
 void write_glm4_moe(GgufConversion& to) { write_deepseek_experts(to, "post_attention_norm.weight"); }
 
 void write_olmoe(GgufConversion& to) {
@@ -128,8 +128,8 @@ void write_minimax(GgufConversion& to) {
   }
 }
 
-// Files have neither index values nor the width of the shared expert, which published models have in common
-// with routed experts.
+// Files contain neither index values nor the width of the shared expert. In published models, this width
+// equals the routed experts'.
 void write_minimax_m3(GgufConversion& to) {
   const CheckpointConfig& config = to.config();
   to.whole("feed_forward_length", config.experts.intermediate_size_mlp);
@@ -188,7 +188,7 @@ void write_mistral3(GgufConversion& to) {
   }
 }
 
-// Latent attention as newer files have it: what projects to keys and values in a stack each.
+// Latent attention in newer files: a stack each for the projections to keys and to values.
 void write_latent_attention(GgufConversion& to, std::size_t layer) {
   const CheckpointConfig& config = to.config();
   to.copy_block(layer, {{"attn_q_a.weight", "self_attn.q_a_proj.weight"},
@@ -222,7 +222,7 @@ void write_glm4_moe_lite(GgufConversion& to) {
     write_latent_attention(to, layer);
 }
 
-// The converter leaves experts as it finds them.
+// The converter leaves experts unchanged.
 void write_mistral4(GgufConversion& to) {
   write_latent_sizes(to);
   write_mistral_rope(to, 0.1);
@@ -337,7 +337,7 @@ TEST(GgufExperts, GiveTheLogitsOfTheSameTensorsInACheckpoint) {
   }
 }
 
-// Whose tensors are under blk.N.nextn, where N blocks are the model's.
+// Compares the multi-token prediction layer. Its tensors are under blk.N.nextn after the model's N blocks.
 void expect_same_next_token_layer(const std::string& name, const std::string& architecture,
                                   void (*write)(GgufConversion& to)) {
   const reference::Fixture fixture = reference::fixture(name);

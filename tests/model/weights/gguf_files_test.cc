@@ -39,7 +39,7 @@ TEST(FindGguf, TakesAFileOrTheOnlyModelOfAFolder) {
   EXPECT_EQ(find_gguf(folder.path()), std::nullopt);
 }
 
-TEST(FindGguf, TakesTheFirstPartWhicheverIsGiven) {
+TEST(FindGguf, TakesTheFirstPartForAnyPart) {
   const TemporaryDirectory folder;
   for (int number = 1; number <= 3; ++number)
     folder.write(fmt::format("m-{:05}-of-00003.gguf", number), part(number - 1, fmt::format("t{}", number)));
@@ -54,20 +54,20 @@ TEST(FindGguf, TakesTheFirstPartWhicheverIsGiven) {
   EXPECT_EQ(files.name(), "m-00001-of-00003.gguf and 2 more");
 }
 
-TEST(GgufFiles, SaysWhichPartIsMissingWrongOrMisnamed) {
+TEST(GgufFiles, NamesMissingWrongOrMisnamedParts) {
   const TemporaryDirectory folder;
   const auto first = folder.write("m-00001-of-00003.gguf", part(0, "a"));
   const auto error = [](const std::filesystem::path& path) {
     return error_of<CheckpointError>([&] { GgufFiles files(path); });
   };
   folder.write("m-00002-of-00003.gguf", part(1, "b"));
-  EXPECT_CONTAINS(error(first), "m-00003-of-00003.gguf: there is no such file");
+  EXPECT_CONTAINS(error(first), "m-00003-of-00003.gguf: no such file");
   folder.write("m-00003-of-00003.gguf", part(1, "c"));
   EXPECT_CONTAINS(error(first), "says it is part 2, expected part 3");
   folder.write("m-00003-of-00003.gguf", part(2, "a"));
   EXPECT_CONTAINS(error(first), "tensor a is in m-00001-of-00003.gguf too");
   folder.write("m-00003-of-00003.gguf", part(2, "c", 4));
-  EXPECT_EQ(GgufFiles(first).tensors().size(), 3U);  // the first part's count is what matters
+  EXPECT_EQ(GgufFiles(first).tensors().size(), 3U);  // the first part's count is used
   folder.write("m-00001-of-00003.gguf", part(0, "a", 4));
   EXPECT_CONTAINS(error(first), "have 3 tensors together, expected 4");
   EXPECT_CONTAINS(error(folder.write("other.gguf", part(0, "a"))),

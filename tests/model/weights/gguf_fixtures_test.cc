@@ -1,4 +1,4 @@
-// GGUF models: values, logits and tokens that others computed from them.
+// GGUF models: values, logits and tokens that other programs computed.
 #include "model/config/config.h"
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf_checkpoint.h"
@@ -21,7 +21,7 @@ class GgufFixture : public testing::TestWithParam<Fixture> {
  protected:
   bool fits() const { return config_.num_attention_heads >= comm_.size(); }
 
-  // Rows of a weight in memory from `first` on are the slice of a stored one, up to an error of `relative`.
+  // Compares a weight's rows from `first` on with a slice of a stored tensor, up to a `relative` error.
   void expect_elements(const LocalWeight& weight, const std::string& layer, MatrixShape shape,
                        const TensorSlice& slice, double relative, std::size_t first = 0) const {
     std::vector<float> held(slice.columns.size());
@@ -58,11 +58,11 @@ TEST_P(GgufFixture, GivesTheGreedyTokensExactlyInFloat32) {
   EXPECT_EQ(decoder.greedy(GetParam().prompt, GetParam().greedy.size()), GetParam().greedy);
 }
 
-// With weights as stored, activations are rounded: to 8 bits where weights are groups of integers (one part
-// in 127 of the largest of 32, which for normally distributed ones is 2.3 deviations: an error of 2.3 / 127 /
-// sqrt(12), 0.52 % of a deviation), to bf16 elsewhere (less). The errors of a layer's four products and of
-// the LM head add up like independent ones: 1.2 % of the logits' deviation. The largest of some thousand
-// normally distributed errors is below six deviations.
+// With stored weight types, activations are rounded to 8 bits if weights are groups of integers: by one part
+// in 127 of the largest of 32, which is 2.3 deviations for normally distributed numbers. The error is 2.3 /
+// 127 / sqrt(12), 0.52 % of a deviation. Otherwise they are rounded to bf16, with a smaller error. The errors
+// of a layer's four products and of the LM head add up like independent ones: 1.2 % of the logits' deviation.
+// The largest of some thousand normally distributed errors is below six deviations.
 TEST_P(GgufFixture, IsOffByTheRoundingOfActivationsWithWeightsAsStored) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   const std::vector<float>& expected = GetParam().logits.values;
@@ -76,7 +76,7 @@ TEST_P(GgufFixture, IsOffByTheRoundingOfActivationsWithWeightsAsStored) {
             6 * std::sqrt(products) * 0.0052 * deviation);
 }
 
-// What others dequantized: the first rows of some tensors, as they are in the file.
+// The expected values come from other programs: the first rows of some tensors, in the file's order.
 TEST_P(GgufFixture, DequantizesAsOthersDo) {
   for (const auto& file : std::filesystem::directory_iterator(GetParam().folder)) {
     const std::string name = file.path().stem();
@@ -95,9 +95,9 @@ TEST_P(GgufFixture, DequantizesAsOthersDo) {
   }
 }
 
-// Bit for bit, where a rank's columns begin and end with the file's groups; elsewhere, which is with three
-// ranks of so small a model, to 8 bits of each element.
-TEST_P(GgufFixture, HoldsWeightsAsTheyAreStored) {
+// Compares bits if a rank's columns begin and end with the file's groups. Otherwise (three ranks of this
+// small model), compares 8 bits of each element.
+TEST_P(GgufFixture, KeepsWeightsInTheirStoredTypes) {
   const std::string name = "model.layers.0.mlp.down_proj";
   const MatrixShape shape{config_.hidden_size, config_.intermediate_size};
   if (!source_->contains(name + ".weight")) GTEST_SKIP() << "another layer's name";
@@ -113,7 +113,7 @@ TEST_P(GgufFixture, HoldsWeightsAsTheyAreStored) {
   expect_elements(weight, name, shape, {{0, shape.rows}, columns}, is_aligned ? 0.0 : 0x1p-8);
 }
 
-// Which are of two types in files of mixed ones.
+// The queries, keys and values have two types in mixed files.
 TEST_P(GgufFixture, HoldsQueriesKeysAndValuesEachInTheirType) {
   const std::string block = "model.layers.0.self_attn.";
   if (!source_->contains(block + "q_proj.weight")) GTEST_SKIP() << "another layer's name";

@@ -70,7 +70,7 @@ TEST(GgufHeader, ReadsMetadataOfEveryKind) {
   EXPECT_EQ(metadata.whole_or("absent", 5), 5U);
 }
 
-TEST(GgufHeader, MetadataOfAnotherKindIsAnErrorThatSaysWhatWasFound) {
+TEST(GgufHeader, ReportsTheTypeOfWrongMetadata) {
   const std::string file = GgufBuilder()
                                .text("text", "x")
                                .value("f32", GgufKind::f32, le(1.5F))
@@ -175,7 +175,7 @@ TEST(GgufHeader, ChecksTheAlignment) {
   EXPECT_EQ(parse(file).tensors.front().bytes.end, file.size());
 }
 
-// Whatever the damage: an error, or a header whose tensors are within the file.
+// Any damage gives an error, or a header whose tensors are within the file.
 TEST(GgufHeader, SurvivesEveryTruncationAndManyRandomDamages) {
   const std::string whole = GgufBuilder()
                                 .text("general.architecture", "llama")

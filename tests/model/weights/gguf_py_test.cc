@@ -1,4 +1,4 @@
-// Values of blocks, compared with those of gguf-py, llama.cpp's package for Python.
+// Compares values of blocks with gguf-py, llama.cpp's package for Python.
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/random_gguf_rows.h"

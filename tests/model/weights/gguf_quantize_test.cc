@@ -27,7 +27,7 @@ std::vector<float> normal_row(std::size_t columns, unsigned seed) {
   return row;
 }
 
-// What the bytes of an encoded row stand for, by the definition of the format.
+// Encodes a row and returns the values of its bytes, by the definition of the format.
 std::vector<float> decoded(const GgufType& type, std::span<const float> row) {
   std::vector<std::byte> bytes(type.bytes_of(row.size()));
   quantize(type, row, bytes.data());
@@ -65,7 +65,7 @@ constexpr Known kKnown[] = {
     {"IQ4_NL", 0.0762}, {"IQ4_XS", 0.0767}, {"MXFP4", 0.1144},
 };
 
-TEST(GgufQuantize, IsNoLessExactThanGgmlForAllTypes) {
+TEST(GgufQuantize, IsAtLeastAsExactAsGgmlForAllTypes) {
   for (const Known& known : kKnown) {
     const GgufType& type = *find_gguf_type(known.type);
     ASSERT_TRUE(can_quantize(type)) << known.type;
@@ -89,14 +89,14 @@ TEST(GgufQuantize, KnowsAllTypesThatCanBeReadWithElementsOfTheirOwnBits) {
   }
 }
 
-// Rounding to nearest with the scale, and offset, at which the levels just span each group: elements, group
+// Rounds to nearest with the scale and offset at which the levels just span each group: elements, group
 // scales and offsets are rounded once, halves not at all.
 struct Naive {
   std::string_view type;
   std::size_t group;
   int levels;
   bool has_offsets;
-  int scales;  // the highest
+  int scales;  // largest scale
 };
 constexpr Naive kNaive[] = {{"Q2_K", 16, 4, true, 15},
                             {"Q3_K", 16, 8, false, 31},
@@ -134,7 +134,7 @@ std::vector<float> rounded_to_nearest(const Naive& type, std::span<const float> 
   return values;
 }
 
-TEST(GgufQuantize, SearchesBetterScalesThanThoseThatSpanTheGroups) {
+TEST(GgufQuantize, FindsBetterScalesThanTheGroupsMaxima) {
   const std::vector<float> row = normal_row(1 << 16, 7);
   for (const Naive& naive : kNaive) {
     const double nearest = relative_error(rounded_to_nearest(naive, row), row);
@@ -151,7 +151,7 @@ TEST(GgufQuantize, KeepsZeros) {
   }
 }
 
-// Rows that a search could stumble over: its result is finite, and not worse than zeros would be.
+// For unusual rows, the search's result is finite, and not worse than zeros.
 TEST(GgufQuantize, CopesWithUnusualRows) {
   const std::vector<std::pair<std::string, std::function<float(std::size_t)>>> rows = {
       {"one value", [](std::size_t) { return 0.7F; }},

@@ -14,7 +14,7 @@ namespace {
 using kernels::PackedLayout;
 using kernels::QuantizedRows;
 
-// Columns that cut super-blocks and rows that end within one, as types with blocks of 32 allow.
+// Columns cut super-blocks, and rows end within super-blocks, which types with blocks of 32 allow.
 TEST(GgufQuantized, RowsInMemoryHaveTheFormatsValuesBitForBit) {
   std::mt19937 random(1);
   std::size_t types = 0;
@@ -50,7 +50,7 @@ TEST(GgufQuantized, RowsInMemoryHaveTheFormatsValuesBitForBit) {
           const float expected = reference::gguf_element(
               type.name, stored[row].data() + i / type.block_elements * type.block_bytes,
               i % type.block_elements);
-          // Not its sign if it is zero: the products of Q6_K and Q3_K have it, of IQ4_NL's none is zero.
+          // The sign of zero may differ: products of Q6_K and Q3_K have a sign, and none of IQ4_NL's is zero.
           ASSERT_EQ(values[i - part.begin], expected) << type.name << ", row " << row << ", element " << i;
         }
       }

@@ -31,7 +31,7 @@ GgufValues some_values() {
   return values;
 }
 
-TEST(GgufWriter, WritesWhatTheReaderReads) {
+TEST(GgufWriter, WritesFilesForTheReader) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "model.gguf";
   const std::vector<GgufOutput> tensors = {{"a.weight", {2, 64}, *find_gguf_type("Q8_0")},
@@ -91,7 +91,7 @@ TEST(NewFile, HasItsNameOnlyWhenItIsFinished) {
   }
   EXPECT_EQ(text_of(path), "before");
   NewFile file(path);
-  EXPECT_THROW(NewFile{path}, Error) << "another one is writing it";
+  EXPECT_THROW(NewFile{path}, Error) << "another process is writing it";
   file.reserve(text.size());
   file.write(0, std::as_bytes(std::span(text)));
   file.finish();

@@ -23,7 +23,8 @@ constexpr GroupFormat kFormats[] = {GroupFormat::awq,          GroupFormat::gptq
                                     GroupFormat::gptq_v2,      GroupFormat::packed,
                                     GroupFormat::packed_zeros, GroupFormat::packed_int8_zeros};
 
-// The first of them are positive, so that zero points are 0, and then negative, so that they are 15.
+// The first values are positive, so their zero points are 0. The next ones are negative, so their zero points
+// are 15.
 std::vector<float> random_values(std::size_t size) {
   reference::Random random(size);
   std::vector<float> values(size);
@@ -58,7 +59,7 @@ std::vector<Case> cases() {
     for (const bool bf16 : {false, true}) {
       for (const std::size_t group : {32U, 64U, 128U, 256U}) all.push_back({format, 1024, group, bf16});
       all.push_back({format, 1024, 512, bf16});
-      all.push_back({format, 480, 480, bf16});  // a group a row, and no whole super-block
+      all.push_back({format, 480, 480, bf16});  // a group per row, and no whole super-block
       all.push_back({format, 384, 128, bf16});
     }
   }
@@ -67,7 +68,7 @@ std::vector<Case> cases() {
 
 constexpr std::size_t kRows = 40;
 
-// Whole rows, and columns that begin and end within groups; rows that begin within a word.
+// Covers whole rows, columns that begin and end within groups, and rows that begin within a word.
 TEST(GroupCheckpoint, HoldsTheFormatsValuesBitForBit) {
   for (const auto& [format, columns, group, bf16] : cases()) {
     SCOPED_TRACE(testing::Message() << name_of(format) << ", groups of " << group << ", bf16 " << bf16);
@@ -115,7 +116,7 @@ std::vector<float> read(const WeightSource& source, const std::string& name, Mat
   return values;
 }
 
-// What other types hold is tested where weights are loaded.
+// The loading tests check the values of other types.
 TEST(GroupCheckpoint, ReadsNumbersOf8BitsAndColumnsInAnyOrder) {
   reference::Random random(9);
   std::vector<std::size_t> order;
@@ -179,8 +180,9 @@ TEST(GroupCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
   EXPECT_TRUE(source->unread().empty());
 }
 
-// Powers of two by their exponents, in blocks and, as MXFP8, in groups of 32; the ends of their range, too.
-TEST(GroupCheckpoint, TakesExponentsForScalesOfF8) {
+// Scales are powers of two, stored as exponents: in blocks, and in groups of 32 like MXFP8. Includes the ends
+// of their range.
+TEST(GroupCheckpoint, AcceptsExponentsAsScalesOfF8) {
   const auto expect = [](const std::string& type, std::size_t block_rows, std::size_t block_columns,
                          const std::vector<std::size_t>& shape) {
     SCOPED_TRACE(type);
@@ -202,8 +204,8 @@ TEST(GroupCheckpoint, TakesExponentsForScalesOfF8) {
             (std::vector<float>{0x1p-127F, 0x1p-126F, 0x1p127F}));
 }
 
-// With one scale, with one for every row, and with blocks, whose scales have four dimensions.
-TEST(GroupCheckpoint, ReadsWhatModelOptWrites) {
+// Covers one scale, a scale per row, and blocks, whose scales have four dimensions.
+TEST(GroupCheckpoint, ReadsModelOptsFiles) {
   const auto expect = [](const nlohmann::json& config, std::size_t block_rows, std::size_t block_columns,
                          const std::vector<std::size_t>& shape) {
     SCOPED_TRACE(config.dump());
@@ -218,7 +220,7 @@ TEST(GroupCheckpoint, ReadsWhatModelOptWrites) {
   expect({{"quant_method", "modelopt"}, {"quant_algo", "fp8_pb_wo"}}, 128, 128, {3, 1, 2, 1});
 }
 
-TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsAsTheirTensorsSay) {
+TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsByTheirTensors) {
   constexpr MatrixShape kShape{32, 64};
   const reference::F8Quantized f8(random_values(kShape.size()), 32, 64, 32, 64, "F32");
   const reference::FourBitFloats f4(random_values(kShape.size()), 32, 64, reference::FourBitFormat::modelopt);
@@ -234,7 +236,7 @@ TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsAsTheirTensorsSay) {
   }
 }
 
-TEST(GroupCheckpoint, ReadsModelOptsFileBesideTheConfig) {
+TEST(GroupCheckpoint, ReadsModelOptsFileNextToTheConfig) {
   const reference::F8Quantized weight(random_values(32 * 64), 32, 64, 32, 64, "F32");
   const auto open_with = [&](const std::string& algorithm) {
     test::TemporaryDirectory folder;
@@ -276,10 +278,9 @@ TEST(GroupCheckpoint, WantsScalesForF8) {
     });
   };
   const TestTensor weight{"w", "F8_E4M3", {2, 2}, "1234"};
-  EXPECT_CONTAINS(
-      error_with({weight}),
-      "w has the type F8_E4M3, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it "
-      "(w_scale_inv); convert the checkpoint");
+  EXPECT_CONTAINS(error_with({weight}),
+                  "w has the type F8_E4M3, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales "
+                  "(w_scale_inv); convert the checkpoint");
   EXPECT_CONTAINS(
       error_with({weight, test::counting_tensor("w_scale_inv", {1, 3})}),
       "w_scale_inv is [1, 3], expected [1, 1] (blocks of 128 x 128), [2, groups] or one number; config");
@@ -287,7 +288,7 @@ TEST(GroupCheckpoint, WantsScalesForF8) {
                   "w_scale_inv has the type F64, expected F32 F16 BF16 F8_E8M0 U8");
 }
 
-// Scales of activations are for programs that quantize these, too.
+// Scales of activations are for programs that also quantize activations.
 TEST(GroupCheckpoint, LeavesScalesOfActivationsAside) {
   const std::vector<TestTensor> tensors = {
       {"w.weight", "F8_E4M3", {2, 2}, "1234"},     {"w.weight_scale", "F32", {}, "1234"},
@@ -324,8 +325,8 @@ TEST(GroupCheckpoint, HasTheWeightsInPlaceOfTheirParts) {
       "a.qweight holds [16, 128], expected [16, 96] (hidden_size); config.json and the weights must");
 }
 
-// The same bytes mean something else in another format.
-TEST(GroupCheckpoint, OfAnotherFormatHasAnotherFingerprint) {
+// Equal bytes have a different meaning in a different format.
+TEST(GroupCheckpoint, HasADifferentFingerprintInEachFormat) {
   const GroupQuantized weight(random_values(16 * 128), 16, 128, 64, false, false);
   const Folder one(weight.tensors("a", GroupFormat::gptq),
                    reference::quantization_config(GroupFormat::gptq, 64));
@@ -380,8 +381,9 @@ TEST(GroupCheckpoint, RefusesDamagedParts) {
     const Folder folder(tensors, reference::quantization_config(format, 64));
     return error_of<CheckpointError>([&] { folder.open(); });
   };
-  EXPECT_CONTAINS(error_with(GroupFormat::awq, [](auto& tensors) { tensors.pop_back(); }),
-                  "there is no tensor a.scales, expected it beside the others of this AWQ weight; download");
+  EXPECT_CONTAINS(
+      error_with(GroupFormat::awq, [](auto& tensors) { tensors.pop_back(); }),
+      "there is no tensor a.scales, expected it with the other tensors of this AWQ weight; download");
   EXPECT_CONTAINS(error_with(GroupFormat::awq,
                              [](auto& tensors) {
                                tensors[1].shape = {1, 2};

@@ -71,7 +71,7 @@ std::string text_of(const Case& of) {
                      of.order == Order::plain ? "" : fmt::format("_order_{}", static_cast<int>(of.order)));
 }
 
-// Made once for all tests.
+// Created once for all tests.
 struct TestedModel {
   explicit TestedModel(const Case& of)
       : plain(of.fixture != nullptr ? test::plain_fixture(of.fixture) : test::plain_random()) {
@@ -99,15 +99,16 @@ class GroupQuantizedModel : public testing::TestWithParam<Case> {
     return GetParam().f8 || GetParam().bits == 8 || GetParam().order != Order::plain;
   }
 
-  // An element's part of its group's scale and zero point. Weights with an order of columns have a byte for
-  // each zero point, which has `bits` bits in the file.
+  // Returns an element's share of its group's scale and zero point. Weights with an order of columns have a
+  // byte per zero point, which has `bits` bits in the file.
   double bits_of_scales() const {
     const Case& of = GetParam();
     const bool has_byte = of.order != Order::plain && of.format != GroupFormat::packed;
     return files_.bits - of.bits + (has_byte ? (8.0 - of.bits) / static_cast<double>(of.group) : 0.0);
   }
 
-  // Elements, and the scales and zero points of all groups that the slice has a part of.
+  // Checks the size of the elements, and of the scales and zero points of all groups in the slice, even
+  // partial ones.
   void expect_size_of(const LocalWeight& weight, MatrixShape shape, const TensorSlice& slice) const {
     if (slice.rows.size() % 16 != 0) return;
     const auto bits = static_cast<double>(GetParam().bits);
@@ -144,8 +145,8 @@ TEST_P(GroupQuantizedModel, GivesTheLogitsOfTheSameNumbersInFloat32) {
             logits_of(comm_, spec_, *dequantized_, WeightType::f32));
 }
 
-// Activations are rounded as with int8, and there weights are, too. The largest of some thousand errors of
-// one distribution is less than twice that of as many others.
+// Activations are rounded like with int8, and so are weights with int8. The largest of some thousand errors
+// is less than twice the largest of as many others from the same distribution.
 TEST_P(GroupQuantizedModel, IsOffByTheRoundingOfActivationsWithWeightsAsStored) {
   const std::vector<float> expected = logits_of(comm_, spec_, *dequantized_, WeightType::f32);
   const auto largest_error = [&](const WeightSource& source, std::optional<WeightType> type) {
@@ -161,7 +162,7 @@ TEST_P(GroupQuantizedModel, IsOffByTheRoundingOfActivationsWithWeightsAsStored) 
   EXPECT_LE(largest, 2 * largest_error(*dequantized_, WeightType::int8));
 }
 
-// Every rank's rows and columns bit for bit, at the file's size.
+// Compares every rank's rows and columns bit by bit, at the file's size.
 TEST_P(GroupQuantizedModel, HoldsEveryRanksSlicesExactly) {
   const TpRank tp{comm_.rank(), comm_.size()};
   WeightLoader loader(*source_, tp, std::nullopt, nullptr);
@@ -181,7 +182,7 @@ TEST_P(GroupQuantizedModel, HoldsEveryRanksSlicesExactly) {
                          {stored.data(), 1, stored.size()});
       ASSERT_EQ(held, stored) << layer.name << ", row " << of_file;
     }
-    // Panels of 16 rows and blocks of 64 columns, of which such small slices may have two cut ones.
+    // A slice this small may have two partial panels of 16 rows, and two partial blocks of 64 columns.
     const std::size_t rows = (slice.rows.size() + 15) / 16 * 16;
     if (kernels::is_scaled(weight.type())) return expect_size_of(weight, layer.shape, slice);
     const std::size_t columns = (slice.columns.end + 63) / 64 * 64 - slice.columns.begin / 64 * 64;
@@ -227,7 +228,7 @@ TEST_P(GroupQuantizedModel, IsConvertedToOtherTypes) {
 }
 
 // A rule of GPTQModel gives the second layer 8 bits, and a rule leaves a projection in groups of 32.
-TEST(GptqRules, GiveLayersBitsAndGroupsOfTheirOwn) {
+TEST(GptqRules, GiveLayersDifferentBitsAndGroups) {
   const Case four{nullptr, GroupFormat::gptq, 128, false};
   const Case eight{nullptr, GroupFormat::gptq, 128, false, 8};
   const Case small{nullptr, GroupFormat::gptq, 32, false};
@@ -255,8 +256,8 @@ TEST(GptqRules, GiveLayersBitsAndGroupsOfTheirOwn) {
   EXPECT_EQ(logits_of(*stored, WeightType::int8), logits_of(*dequantized, WeightType::int8));
 }
 
-// Each expert's matrices have scales of their own.
-TEST(Nvfp4Checkpoint, HasExpertsInTensorsOfTheirOwn) {
+// Each expert's matrices have their own scales.
+TEST(Nvfp4Checkpoint, HasExpertsInSeparateTensors) {
   const test::Plain plain = test::plain_fixture("olmoe");
   test::Checkpoints files;
   test::convert(plain, four_bit_floats("olmoe", FourBitFormat::modelopt, 16), files);

@@ -51,8 +51,7 @@ TEST(MappedFile, MovesWithItsMapping) {
 
 TEST(MappedFile, SaysThatAFileIsMissing) {
   const TemporaryDirectory directory;
-  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile(directory.path() / "none"); }),
-                  "there is no such file");
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile(directory.path() / "none"); }), "no such file");
 }
 
 TEST(MappedFile, RefusesADirectoryAnEmptyFileAndAPipe) {
@@ -73,14 +72,14 @@ TEST(MappedFile, SaysThatAFileMayNotBeRead) {
   EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile{path}; }), "check its permissions");
 }
 
-// Bytes that differ from their neighbours, here and a page further on.
+// Bytes that differ from their neighbours, and from the next page.
 std::string some_text(std::size_t size) {
   std::string text(size, '\0');
   for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 7 + i / 4096);
   return text;
 }
 
-// For those who go on and those who do not, which must not differ.
+// Returns the copied text. Continuing readers and others must get the same text.
 std::string copied(const MappedFile& file, Range range) {
   std::string text(range.size(), '\0');
   file.copy(range.begin, std::as_writable_bytes(std::span(text)), file.bytes().size());
@@ -101,7 +100,7 @@ TEST(MappedFile, CopiesBytesWithoutMappingTheirPages) {
   EXPECT_LT(resident_file_bytes(), before + text.size() / 4);
 }
 
-TEST(MappedFile, CopiesWhatIsPartlyOnDisk) {
+TEST(MappedFile, CopiesRangesThatArePartlyOnDisk) {
   const TemporaryDirectory directory;
   const std::string text = some_text(9 << 20);
   const auto path = directory.write("some.bin", text);

@@ -1,4 +1,4 @@
-// Weights that a test writes down.
+// Weights with elements given by a test.
 #pragma once
 
 #include "model/weights/source/weight_source.h"

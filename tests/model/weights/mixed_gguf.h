@@ -1,5 +1,5 @@
-// Small Llama models in GGUF files whose matrices are random blocks of several types, and the same values in
-// float32.
+// Small Llama models in GGUF files whose matrices are random blocks of several types, and float32 files with
+// equal values.
 #pragma once
 
 #include "model/kernels/half.h"
@@ -30,7 +30,7 @@ inline constexpr std::size_t kMixedLayers = 2;
 
 class MixedGguf {
  public:
-  // Matrices have the types in turns.
+  // The matrices use the types alternately.
   explicit MixedGguf(std::span<const std::string_view> types) : types_(types.begin(), types.end()) {
     for (GgufBuilder* const builder : {&stored_, &plain_}) {
       builder->text("general.architecture", "llama").whole("llama.block_count", kMixedLayers);
@@ -68,8 +68,8 @@ class MixedGguf {
     plain_.tensor(name, {kMixedHidden}, "F32", ones);
   }
 
-  // Values' mean square is about 1 / columns. The matrix repeats a few blocks, because defining values takes
-  // long; rows differ, because their number is prime.
+  // The values' mean square is about 1 / columns. The matrix repeats a few blocks, because computing their
+  // values takes long. Rows differ, because the number of blocks is prime.
   void matrix(const std::string& name, std::size_t rows, std::size_t columns) {
     constexpr std::size_t kBlocks = 61;
     const GgufType& type = *find_gguf_type(types_[next_++ % types_.size()]);

@@ -1,4 +1,4 @@
-// GGUF models whose matrices have types with codes: what ranks hold of them, and their logits.
+// GGUF models with code types: the ranks' parts, and the logits.
 #include "tests/model/weights/mixed_gguf.h"
 
 #include "model/config/config.h"
@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 10> kTypes = {"IQ2_XXS", "IQ2_XS", "IQ2_S
                                                      "IQ1_S",   "IQ1_M",  "TQ1_0", "TQ2_0",   "NVFP4"};
 constexpr std::array<std::string_view, 6> kSix = {"IQ3_XXS", "IQ2_XXS", "IQ1_M", "NVFP4", "TQ1_0", "Q6_K"};
 
-// A model in a file, and the same values in another.
+// A model in a file, and a file with equal values in float32.
 struct Files {
   explicit Files(const test::MixedGguf& model) {
     directory.write("stored.gguf", model.stored());
@@ -88,7 +88,7 @@ TEST(MixedGguf, RanksHoldTheFilesValuesInItsSize) {
       expect_values(files, weight, "model.layers.0.mlp.down_proj", down, {{0, down.rows}, columns});
       const std::size_t stored = down.rows * type.bytes_of(down.columns) / ranks;
       if (ranks <= 2) {
-        // Both ranks have the scale of the super-block that they cut.
+        // Both ranks store the scale of the super-block that they cut.
         const double of_cut = ranks == 1 ? 0.0 : 4.0 * static_cast<double>(down.rows);
         EXPECT_LE(static_cast<double>(weight.bytes()), 1.03 * static_cast<double>(stored) + of_cut);
       }

@@ -37,7 +37,7 @@ std::vector<float> counting(std::size_t count) {
   return values;
 }
 
-TEST(Npy, WhatIsWrittenIsReadBack) {
+TEST(Npy, ReadsWrittenFilesBack) {
   const TemporaryDirectory directory;
   for (const auto& [rows, columns] :
        {std::pair<std::size_t, std::size_t>{5, 7}, {1, 1}, {0, 3}, {3, 0}, {100, 1000}}) {
@@ -93,7 +93,7 @@ TEST(Npy, HasTheHeaderThatNumPyWrites) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), expected);
 }
 
-TEST(Npy, LeavesNothingWithoutFinish) {
+TEST(Npy, LeavesNoFileWithoutFinish) {
   const TemporaryDirectory directory;
   directory.write("x.npy", "older");
   {
@@ -123,13 +123,13 @@ TEST(Npy, RefusesMissingSurplusAndOddRows) {
   writer.finish();
 }
 
-TEST(Npy, SaysThatADirectoryIsMissing) {
+TEST(Npy, ReportsAMissingDirectory) {
   const TemporaryDirectory directory;
   EXPECT_CONTAINS(error_of<Error>([&] { NpyWriter(directory.path() / "none" / "x.npy", 1, 1); }),
                   "x.npy: the file cannot be written (No such file or directory)");
 }
 
-TEST(Npy, SaysThatTheDiskIsFullAndLeavesNothing) {
+TEST(Npy, ReportsAFullDiskAndLeavesNoFile) {
   const TemporaryDirectory directory;
   // A limit on file sizes is met like a full disk, once its signal is ignored.
   rlimit unlimited{};

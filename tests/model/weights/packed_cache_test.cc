@@ -23,7 +23,7 @@ std::span<std::byte> bytes_of(std::vector<std::uint32_t>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-// More than a chunk, a few bytes, none.
+// More than a chunk, a few bytes, and none.
 const std::vector<std::size_t> kSizes = {3'000'000, 7, 0, 1'100'000};
 
 std::vector<std::uint32_t> values_of(std::size_t record) {
@@ -43,7 +43,7 @@ std::string write_all(PackedCache& cache) {
   return cache.finish();
 }
 
-// Throws as PackedCache::read does.
+// Throws like PackedCache::read.
 void expect_all(PackedCache& cache) {
   for (std::size_t record = 0; record < kSizes.size(); ++record) {
     std::vector<std::uint32_t> values(kSizes[record]);
@@ -85,7 +85,7 @@ TEST_F(PackedCacheFile, IsReadByTheNextStart) {
   expect_all(cache);
 }
 
-TEST_F(PackedCacheFile, IsNotThatOfAnotherRankOrType) {
+TEST_F(PackedCacheFile, DiffersByRankAndType) {
   PackedCacheIdentity identity = kIdentity;
   identity.tp = {2, 4};
   EXPECT_EQ(why(identity), "");
@@ -115,7 +115,7 @@ TEST_F(PackedCacheFile, IsRefusedWhenItIsCutShort) {
   EXPECT_NE(why(), "");
 }
 
-TEST_F(PackedCacheFile, IsRefusedWhenItIsSomethingElse) {
+TEST_F(PackedCacheFile, RejectsOtherFiles) {
   overwrite(0, "GGUF");
   EXPECT_EQ(why(), "it is not a cache of this version");
 }
@@ -131,7 +131,7 @@ TEST_F(PackedCacheFile, IsRefusedWhenItIsAnotherUsers) {
   EXPECT_EQ(why(), "it belongs to another user");
 }
 
-TEST_F(PackedCacheFile, SaysWhileItIsReadThatItIsDamaged) {
+TEST_F(PackedCacheFile, ReportsDamageWhileReading) {
   overwrite(9'000'000, "x");
   PackedCache cache(folder_.path(), kIdentity);
   ASSERT_TRUE(cache.reads());
@@ -171,21 +171,21 @@ TEST_F(PackedCacheFile, IsWrittenByTwoProcessesAtOnce) {
   EXPECT_EQ(folder_.files().size(), 1U);
 }
 
-TEST_F(PackedCacheFile, LeavesNothingUnfinishedBehind) {
+TEST_F(PackedCacheFile, LeavesNoUnfinishedFiles) {
   {
     PackedCache cache(folder_.path(), kIdentity);
     cache.rebuild();
     EXPECT_EQ(folder_.files().size(), 2U);
   }
   EXPECT_EQ(folder_.files().size(), 1U);
-  // Of a process that was killed.
+  // Imitates the temporary file of a process that was killed.
   folder_.write(file_.filename().string() + ".abcdef.tmp", "some");
   PackedCache cache(folder_.path(), kIdentity);
   EXPECT_EQ(write_all(cache), "");
   EXPECT_EQ(folder_.files().size(), 1U);
 }
 
-TEST_F(PackedCacheFile, SaysThatItCouldNotBeWritten) {
+TEST_F(PackedCacheFile, ReportsWriteErrors) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);

@@ -16,7 +16,7 @@ std::vector<std::size_t> taken_by(PanelQueue& queue, std::size_t thread) {
   return panels;
 }
 
-TEST(PanelQueue, GivesAThreadItsOwnPartFirstAndThenThoseOfOthers) {
+TEST(PanelQueue, GivesAThreadItsOwnPartFirstAndThenOtherParts) {
   PanelQueue queue(10, 3);
   EXPECT_EQ(queue.take(2), 7u);
   EXPECT_EQ(queue.take(0), 0u);

@@ -1,4 +1,4 @@
-// Every field of quantization_config is honoured, has no effect, or is refused by name.
+// Every field of quantization_config is supported, has no effect, or is rejected by name.
 #include "model/weights/quantized/quantization_fields.h"
 
 #include "model/weights/quantized/group_quantization.h"
@@ -122,11 +122,11 @@ constexpr Published kPublished[] = {{"transformers' GPTQConfig, and optimum's fi
       "bnb_4bit_compute_dtype": "bfloat16", "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": true,
       "bnb_4bit_quant_storage": "uint8", "bnb_4bit_target_parameters": null})"}};
 
-TEST(QuantizationFields, OfEveryToolAreKnown) {
+TEST(QuantizationFields, AreKnownForEveryTool) {
   for (const auto& [source, members] : kPublished) EXPECT_NO_THROW(read(json::parse(members))) << source;
 }
 
-// Null says nothing.
+// Null has no effect.
 void expect_unknown_refused(const json& settings, const std::string& place) {
   const std::string pointer = place + "/unheard_of";
   std::string name = pointer.substr(1);
@@ -140,7 +140,7 @@ void expect_unknown_refused(const json& settings, const std::string& place) {
   EXPECT_NO_THROW(read(changed)) << name;
 }
 
-TEST(QuantizationFields, ThatNobodyKnowsAreRefusedByNameInEveryPlace) {
+TEST(QuantizationFields, AreRejectedByNameEverywhereIfUnknown) {
   for (const auto& [source, members] : kPublished) {
     SCOPED_TRACE(source);
     expect_unknown_refused(json::parse(members), "");
@@ -195,12 +195,12 @@ json with_transform(const std::string& location) {
                                      location + R"("}]}}}})"));
 }
 
-TEST(QuantizationFields, ThatChangeTheArithmeticAreRefusedByName) {
+TEST(QuantizationFields, AreRejectedByNameIfTheyChangeTheArithmetic) {
   const std::pair<json, std::string> cases[] = {
       {with_transform("input"),
        "config.json: quantization_config: transform_config.config_groups.R4.apply.0.location of "
-       "compressed-tensors must be weight_input or weight_output, found input; take the model quantized in "
-       "another way, or the original one with --weights int4 or int8"},
+       "compressed-tensors must be weight_input or weight_output, found input; use a different quantization "
+       "of the model, or the original with --weights int4 or int8"},
       {with_transform("output"),
        "location of compressed-tensors must be weight_input or weight_output, found output"},
       {with_transform("q_attn"), "found q_attn"},
@@ -260,14 +260,14 @@ TEST(QuantizationFields, ThatChangeTheArithmeticAreRefusedByName) {
 }
 
 // Weights contain the transforms at these places.
-TEST(QuantizationFields, OfTransformsInTheStoredWeightsAreAccepted) {
+TEST(QuantizationFields, AcceptTransformsInStoredWeights) {
   for (const char* const location : {"weight_input", "weight_output"})
     EXPECT_NO_THROW(read(with_transform(location)));
   EXPECT_NO_THROW(read(compressed_with({{"transform_config", json::object()}})));
 }
 
 // GPTQModel writes "format", too, and zero points depend on it.
-TEST(QuantizationFields, OfGptqsFormatHaveTwoNames) {
+TEST(QuantizationFields, AcceptBothNamesOfGptqsFormat) {
   for (const char* const name : {"checkpoint_format", "format"}) {
     for (const bool is_first : {true, false}) {
       const TemporaryDirectory folder;

@@ -46,7 +46,7 @@ json compressed(const json& weights, const std::string& format) {
           {"config_groups", {{"group_0", {{"targets", {"Linear"}}, {"weights", weights}}}}}};
 }
 
-// As the tools' own files have it.
+// The settings are from the tools' own files.
 TEST(QuantizedLayers, AreKnownOfEveryMethodThatCanBeRead) {
   const std::pair<json, std::string> cases[] = {
       {{{"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}, {"version", "gemm"}},
@@ -108,13 +108,13 @@ TEST(QuantizedLayers, AreKnownFromTheFilesOfEarlierTools) {
   EXPECT_EQ(find_group_quantization(directory.path())->method, GroupQuantization::Method::mxfp4);
 }
 
-TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
+TEST(QuantizedLayers, AreRejectedByNameForOtherMethods) {
   for (const char* method : {"torchao", "quark", "aqlm", "hqq", "eetq", "quanto", "higgs", "vptq", "spqr",
                              "bitnet", "fp_quant", "auto-round", "exl2", "marlin", "nvfp4"}) {
     EXPECT_CONTAINS(error_of<ConfigError>([&] {
                       BareConfig(json{{"quant_method", method}}).layers();
                     }),
-                    fmt::format("found {}; take the model quantized in another way", method));
+                    fmt::format("found {}; use a different quantization of the model", method));
   }
   const std::pair<json, std::string> cases[] = {
       {{{"load_in_4bit", true}, {"bnb_4bit_quant_type", "fp4"}},
@@ -139,7 +139,7 @@ TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
                   "as in the format of MLX");
 }
 
-TEST(QuantizedLayers, AreThoseOfBlocksThatAreNotExempt) {
+TEST(QuantizedLayers, AreAllLayersInBlocksThatAreNotExempt) {
   const auto included = [](const json& quantization, const std::string& tensor) {
     return BareConfig(quantization).layers().front().include(tensor);
   };
@@ -183,7 +183,7 @@ std::string type_in(const std::vector<QuantizedLayers>& all, const std::string& 
   return found == all.end() ? "plain" : std::string(name_of(type_of(found->stored(kShape))));
 }
 
-TEST(QuantizedLayers, HaveWhatGptqModelsRulesSay) {
+TEST(QuantizedLayers, FollowGptqModelsRules) {
   json fields = {{"quant_method", "gptq"},
                  {"bits", 4},
                  {"group_size", 128},
@@ -207,7 +207,7 @@ TEST(QuantizedLayers, HaveWhatGptqModelsRulesSay) {
 }
 
 // nlohmann::json sorts members: "-:" comes before ".".
-TEST(QuantizedLayers, HaveWhatTheFirstMatchingRuleInTheFileSays) {
+TEST(QuantizedLayers, FollowTheFirstMatchingRule) {
   const auto type_with = [](const char* rules) {
     const TemporaryDirectory folder;
     folder.write("config.json", fmt::format(R"({{"quantization_config": {{"quant_method": "gptq", "bits": 4,
@@ -220,7 +220,7 @@ TEST(QuantizedLayers, HaveWhatTheFirstMatchingRuleInTheFileSays) {
   EXPECT_EQ(type_with(R"("+:.*up_proj": {"group_size": 64}, "+:.*\\.1\\..*": {"bits": 8})"), "int4_g64");
 }
 
-TEST(QuantizedLayers, AreThoseOfTheListsOfModulesInBlocks) {
+TEST(QuantizedLayers, AreTheLayersInTheListsOfModules) {
   for (const json& lists :
        {json{{"self_attn.q_proj"}, {"mlp.up_proj"}}, json{"self_attn.q_proj", "mlp.up_proj"}}) {
     const QuantizedLayers layers =
@@ -232,8 +232,8 @@ TEST(QuantizedLayers, AreThoseOfTheListsOfModulesInBlocks) {
   }
 }
 
-// As nvidia/Qwen3.6-35B-A3B-NVFP4 has them. The lists are in config.json or in ModelOpt's own file.
-TEST(QuantizedLayers, OfMixedPrecisionAreListed) {
+// The lists are nvidia/Qwen3.6-35B-A3B-NVFP4's, in config.json or in ModelOpt's own file.
+TEST(QuantizedLayers, AreReadFromListsOfMixedPrecision) {
   const json lists = {
       {"quant_algo", "MIXED_PRECISION"},
       {"kv_cache_quant_algo", "FP8"},
@@ -266,7 +266,7 @@ TEST(QuantizedLayers, OfMixedPrecisionAreListed) {
   expect_types(in_own_file.layers());
 }
 
-TEST(QuantizedLayers, OfMixedPrecisionMayBeInGroups) {
+TEST(QuantizedLayers, AreReadFromGroupsOfMixedPrecision) {
   const json groups = {
       {"fp8",
        {{"targets", {"model.layers.0.mixer.in_proj"}}, {"weights", {{"num_bits", 8}, {"type", "float"}}}}},
@@ -296,7 +296,7 @@ TEST(QuantizedLayers, MatchWildcardsInAnyPlaceAndNumber) {
   EXPECT_FALSE(is_exempt(std::string(200, '*') + "!", std::string(100, 'a')));
 }
 
-TEST(QuantizedLayers, OfExpressionsThatCannotBeMatchedAreRefused) {
+TEST(QuantizedLayers, RejectExpressionsThatTakeTooLong) {
   json fields = compressed({{"num_bits", 4}, {"strategy", "group"}, {"group_size", 64}}, "pack-quantized");
   const auto error_with = [&](const std::string& pattern) {
     fields["ignore"] = {pattern};
@@ -306,7 +306,7 @@ TEST(QuantizedLayers, OfExpressionsThatCannotBeMatchedAreRefused) {
   };
   EXPECT_CONTAINS(
       error_with("re:("),
-      "config.json: quantization_config: cannot tell which layers are quantized: expected regular "
+      "config.json: quantization_config: cannot determine which layers are quantized: expected regular "
       "expressions of Python, found: the pattern '(' is wrong at 1: missing closing parenthesis; "
       "correct the file");
   EXPECT_CONTAINS(error_with("re:" + std::string(100000, '(')), "parentheses are too deeply nested");

@@ -1,5 +1,5 @@
-// Small models whose projections are stored in the formats of quantized checkpoints, and the same numbers in
-// float32.
+// Small models whose projections are stored in the formats of quantized checkpoints, and float32 models with
+// equal values.
 #pragma once
 
 #include "model/config/config.h"
@@ -29,7 +29,7 @@ using reference::GroupQuantized;
 
 // A model in float32.
 struct Plain {
-  nlohmann::json json;  // of config
+  nlohmann::json json;  // config.json
   CheckpointConfig config;
   std::vector<TestTensor> tensors;
   std::vector<TokenId> prompt;
@@ -48,8 +48,8 @@ inline Plain plain_fixture(const std::string& name) {
   return plain;
 }
 
-// With three groups of 128 in the feed-forward layer's columns, which two ranks cut in the middle of a group,
-// and two in those of the output projection, which three ranks cut so.
+// The feed-forward layer's columns have three groups of 128, and two ranks cut one in the middle. The output
+// projection's columns have two groups, and three ranks cut both.
 inline Plain plain_random() {
   nlohmann::json config = small_config();
   config.update({{"hidden_size", 256}, {"intermediate_size", 384}, {"num_attention_heads", 8}});
@@ -79,20 +79,20 @@ inline Plain plain_random() {
   return plain;
 }
 
-// The projections quantized, and the same numbers in float32.
+// The model with quantized projections, and the float32 model with equal values.
 struct Checkpoints {
   TemporaryDirectory quantized;
   TemporaryDirectory dequantized;
-  double bits = 0.0;  // that the quantized ones' elements take in the file, on average
+  double bits = 0.0;  // mean bits of a quantized element in the file
 };
 
 enum class Order : std::uint8_t {
   plain,
-  by_activations,  // as one input has them: the same for matrices of that input
-  of_matrices      // another one for each
+  by_activations,  // the input's order: equal for all matrices of the input
+  of_matrices      // a different order for each matrix
 };
 
-// FP8 with a scale for blocks of so many rows and columns, at most the matrix.
+// FP8 with a scale for blocks of this many rows and columns, at most the matrix.
 struct F8Blocks {
   std::size_t rows;
   std::size_t columns;
@@ -106,8 +106,8 @@ struct QuantizedCase {
   bool bf16_scales;
   unsigned bits = 4;
   Order order = Order::plain;
-  std::optional<F8Blocks> f8{};                       // in place of the format
-  std::optional<reference::FourBitFormat> floats4{};  // in place of the format
+  std::optional<F8Blocks> f8{};                       // replaces the format
+  std::optional<reference::FourBitFormat> floats4{};  // replaces the format
 };
 
 constexpr QuantizedCase four_bit_floats(const char* fixture, reference::FourBitFormat format,

@@ -26,7 +26,7 @@ inline std::vector<std::size_t> halves_of(std::string_view type) {
   return {0};
 }
 
-// An f16 that is a number, perhaps a subnormal one.
+// Returns the bits of a finite f16, possibly subnormal.
 inline std::uint16_t random_half(std::mt19937& random) {
   const double number = static_cast<double>(random() % 2001) - 1000.0;
   return kernels::float_to_f16(static_cast<float>(std::ldexp(number, -10 - static_cast<int>(random() % 14))));
@@ -47,7 +47,7 @@ void set_halves(const GgufType& type, std::uint8_t* block, const Next& next) {
   }
 }
 
-// Bytes of any value, or all bits or none, and f16 numbers that are finite.
+// Fills a block with random bytes, or with all or no bits set, and with finite f16 numbers.
 inline void fill_block(const GgufType& type, std::mt19937& random, std::uint8_t* block) {
   const unsigned pattern = random() % 8;
   for (std::size_t i = 0; i < type.block_bytes; ++i)

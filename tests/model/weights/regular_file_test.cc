@@ -1,4 +1,4 @@
-// Pipes, folders and devices in the place of files.
+// Pipes, folders and devices instead of files.
 #include "model/files/regular_file.h"
 
 #include "model/files/has_file.h"
@@ -30,7 +30,7 @@ TEST(RegularFile, OpensNeitherPipesNorFoldersNorDevices) {
   EXPECT_FALSE(RegularFile("/proc/self/status").text().empty());
 }
 
-// Every file of a model's folder is looked for in this way before it is read.
+// Every file in a model's folder is checked like this before it is read.
 TEST(RegularFile, ReplacesThePipesOfAModelsFolderByErrors) {
   const TemporaryDirectory folder;
   const std::filesystem::path pipe = folder.path() / "vocab.txt";

@@ -25,7 +25,7 @@ using test::TemporaryDirectory;
 using test::TestTensor;
 using Names = std::vector<std::string>;
 
-// A checkpoint of one file, in a directory of its own.
+// A checkpoint with one file in its own directory.
 class OneFile {
  public:
   explicit OneFile(const std::vector<TestTensor>& tensors) {
@@ -77,10 +77,9 @@ TEST(SafetensorsCheckpoint, SlicesEqualThePartsOfTheWhole) {
   } types[] = {{"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16}};
   for (int trial = 0; trial < 60; ++trial) {
     const auto [type_name, type] = types[trial % 3];
-    // Rows are of both kinds: those that are copied, and those too short for it.
+    // Covers rows that are copied, and rows too short for that.
     const MatrixShape shape{1 + random() % 20, 1 + random() % 700};
-    // Random bytes: subnormals, infinities and NaNs are among them. The tensor before makes the data
-    // unaligned.
+    // Random bytes include subnormals, infinities and NaNs. The preceding tensor makes the data unaligned.
     std::string bytes(shape.size() * size_of(type), '\0');
     for (char& byte : bytes) byte = static_cast<char>(random());
     const OneFile checkpoint(
@@ -159,7 +158,7 @@ TEST(SafetensorsCheckpoint, SaysThatAFileWasMadeShorterWhileItWasRead) {
     EXPECT_CONTAINS(read_rows({48, 64}, columns), "model.safetensors: the file ends at byte ");
 }
 
-TEST(SafetensorsCheckpoint, TakesAVectorForAMatrixOfOneRow) {
+TEST(SafetensorsCheckpoint, ReadsAVectorAsAMatrixOfOneRow) {
   const OneFile checkpoint(
       {counting_tensor("v", {4}), counting_tensor("m", {1, 4}), counting_tensor("s", {})});
   for (const std::string name : {"v", "m"}) {
@@ -244,7 +243,7 @@ TEST(SafetensorsCheckpoint, RefusesSlicesAndOutputsThatDoNotFit) {
   EXPECT_EQ(checkpoint->bytes_read(), 0u);
 }
 
-TEST(SafetensorsCheckpoint, CountsWhatIsRead) {
+TEST(SafetensorsCheckpoint, CountsReadBytes) {
   const OneFile checkpoint(
       {counting_tensor("w", {2, 3}), {"h", "BF16", {4}, "12345678"}, counting_tensor("none", {0, 3})});
   EXPECT_EQ(checkpoint->unread(), (Names{"h", "w"}));
@@ -312,7 +311,7 @@ TEST(SafetensorsCheckpoint, RefusesAnIndexThatIsWrong) {
   EXPECT_CONTAINS(open_error(directory), "2.safetensors: tensor c is not in this file");
 }
 
-// Files that were saved over others, of which the index tells what still counts.
+// The files were saved over others. The index names the tensors that still count.
 TEST(SafetensorsCheckpoint, HasOfATensorInTwoFilesTheOneThatTheIndexNames) {
   const TemporaryDirectory directory;
   const TestTensor one{"a", "F32", {1}, test::bytes_of<float>({1})};
@@ -339,7 +338,7 @@ TEST(SafetensorsCheckpoint, RefusesATensorThatTwoFilesHoldAndTheIndexDoesNotName
 TEST(SafetensorsCheckpoint, SaysThatAFileOfTheIndexIsMissing) {
   const TemporaryDirectory directory;
   write_two(directory, {counting_tensor("a", {2})}, {}, R"("a":"1.safetensors","b":"3.safetensors")");
-  EXPECT_CONTAINS(open_error(directory), "3.safetensors: there is no such file");
+  EXPECT_CONTAINS(open_error(directory), "3.safetensors: no such file");
 }
 
 TEST(SafetensorsCheckpoint, NamesTheDamagedFile) {

@@ -39,7 +39,7 @@ TEST(SafetensorsFiles, AreTheSingleFileIfThereIsOne) {
   EXPECT_TRUE(files.file_of.empty());
 }
 
-TEST(SafetensorsFiles, AreWhatTheIndexNamesEachOnce) {
+TEST(SafetensorsFiles, AreTheIndexsFilesEachOnce) {
   const TemporaryDirectory directory;
   directory.write(index_name, R"({"metadata":{"total_size":12,"a":"x"},"weight_map":{"c":"2.safetensors",
                                  "a":"2.safetensors","b":"1.safetensors"}})");
@@ -56,7 +56,7 @@ TEST(SafetensorsFiles, RefuseAnIndexWithoutAWeightMap) {
   EXPECT_CONTAINS(error_in_index(R"({"weight_map":{"a":1}})"), "the file of tensor a must be a string");
 }
 
-TEST(SafetensorsFiles, RefuseAnIndexThatIsNoJson) {
+TEST(SafetensorsFiles, RejectAnIndexThatIsNotJson) {
   EXPECT_CONTAINS(error_in_index("{\"weight_map\":"), "not valid JSON");
   EXPECT_CONTAINS(error_in_index(""), "the file is empty");
   EXPECT_CONTAINS(error_in_index(std::string(1'000'000, '[')), "nested deeper than 64 levels");
@@ -78,9 +78,9 @@ TEST(SafetensorsFiles, RefuseFilesOutsideTheDirectory) {
   }
 }
 
-TEST(SafetensorsFiles, SayThatTheDirectoryIsMissingOrNone) {
+TEST(SafetensorsFiles, ReportAMissingOrInvalidDirectory) {
   const TemporaryDirectory directory;
-  EXPECT_CONTAINS(error_in(directory.path() / "none"), "there is no such directory");
+  EXPECT_CONTAINS(error_in(directory.path() / "none"), "no such directory");
   EXPECT_CONTAINS(error_in(directory.write("file.safetensors", "x")), "give the directory it is in");
 }
 
@@ -135,7 +135,7 @@ TEST(SafetensorsFiles, SayThatTheyAreOfAnAdapterOrOfTheAuthorsOwnFormat) {
   EXPECT_CONTAINS(error_in(directory.path()), "found an adapter (PEFT of an unknown model)");
 }
 
-TEST(SafetensorsFiles, SayWhatADirectoryShouldHold) {
+TEST(SafetensorsFiles, DescribeTheExpectedDirectory) {
   const TemporaryDirectory directory;
   EXPECT_CONTAINS(error_in(directory.path()),
                   "neither model.safetensors nor model.safetensors.index.json; give the");

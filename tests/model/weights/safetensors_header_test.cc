@@ -22,12 +22,12 @@ std::string error_in(const std::string& file) {
   return error_of<CheckpointError>([&] { parse(file); });
 }
 
-// The error of a file with one tensor "t" of these fields, and `data_size` bytes of data.
+// Returns the error of a file with one tensor "t" with these fields, and `data_size` bytes of data.
 std::string error_in_tensor(const std::string& fields, std::size_t data_size = 8) {
   return error_in(file_with_header("{\"t\":{" + fields + "}}", std::string(data_size, '\0')));
 }
 
-// A file of two tensors, "a" and "b", each of four bytes, with these offsets.
+// Returns a file with two tensors, "a" and "b", of four bytes each, with these offsets.
 std::string two_tensors(const std::string& offsets_a, const std::string& offsets_b, std::size_t data_size) {
   const std::string common = R"("dtype":"F32","shape":[1],"data_offsets":)";
   const std::string header = "{\"a\":{" + common + offsets_a + "},\"b\":{" + common + offsets_b + "}}";
@@ -94,7 +94,7 @@ TEST(SafetensorsHeader, RefusesImpossibleLengths) {
   EXPECT_CONTAINS(with_length(0), "not a JSON object");
 }
 
-TEST(SafetensorsHeader, RefusesWhatIsNotAJsonObject) {
+TEST(SafetensorsHeader, RejectsHeadersThatAreNotJsonObjects) {
   for (const std::string text : {"[]", "null", "1", "\"a\"", " {}", "\xef\xbb\xbf{}", "hello"}) {
     EXPECT_CONTAINS(error_in(file_with_header(text)), "not a JSON object");
   }
@@ -117,7 +117,7 @@ TEST(SafetensorsHeader, RefusesKeysThatAreThereTwice) {
                   "the key a twice");
 }
 
-TEST(SafetensorsHeader, RefusesTensorsThatAreNoObjects) {
+TEST(SafetensorsHeader, RejectsTensorsThatAreNotObjects) {
   for (const std::string value : {"1", "-1", "1.5", "\"x\"", "null", "true", "[]", "[[]]"}) {
     EXPECT_CONTAINS(error_in(file_with_header("{\"t\":" + value + "}")), "t in the header must be an object");
   }
@@ -178,7 +178,7 @@ TEST(SafetensorsHeader, RefusesTensorsThatDoNotLieInTheFile) {
   EXPECT_CONTAINS(with_offsets("[0,18446744073709551615]"), "truncated");
 }
 
-TEST(SafetensorsHeader, RefusesShapesThatAreNotAsLargeAsTheData) {
+TEST(SafetensorsHeader, RejectsShapesThatDifferFromTheDatasSize) {
   const auto with_shape = [](const std::string& shape) {
     return error_in_tensor(R"("dtype":"F32","data_offsets":[0,8],"shape":)" + shape);
   };

@@ -8,7 +8,7 @@
 namespace tp {
 namespace {
 
-TEST(SimilarName, IsTheOneWithTheFewestEdits) {
+TEST(SimilarName, HasTheFewestEdits) {
   const std::vector<std::string> names = {"model.layers.0.mlp.gate_proj.weight",
                                           "model.layers.0.mlp.up_proj.weight", "lm_head.weight"};
   EXPECT_EQ(similar_name("model.layers.0.mlp.up_prj.weight", names), names[1]);

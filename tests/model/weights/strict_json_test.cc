@@ -20,7 +20,7 @@ std::string error_in(const std::string& text) {
   return test::error_of<JsonError>([&] { parse_strict_json(text); });
 }
 
-TEST(StrictJson, IsWhatTheLibraryParses) {
+TEST(StrictJson, MatchesTheLibrary) {
   for (const std::string text :
        {R"({"b":[1,-2,3.5,true,null,"xé",[]],"a":{"b":{},"c":{"a":[{"a":1},{"a":2}]}},"":0})", "[[],[[1],2]]",
         " 3 ", "\"a\\nb\"", "null", "18446744073709551615", "-9223372036854775808"}) {
@@ -38,8 +38,8 @@ TEST(StrictJson, RefusesAKeyThatAnObjectHasTwice) {
             "an object has the key a twice");
 }
 
-// Keys that begin alike, whose bytes are negative as chars, and with zeros, as in vocabularies.
-TEST(StrictJson, TellsTheKeysOfALargeObjectApart) {
+// Keys with equal beginnings, with bytes that are negative as chars, and with zeros, as in vocabularies.
+TEST(StrictJson, DistinguishesTheKeysOfALargeObject) {
   std::vector<std::string> keys = {"",       "a",     std::string("a\0", 2), std::string("a\0\0b", 4),
                                    "\u007f", "\u00e9"};
   for (int i = 0; i < 3000; ++i) {
@@ -91,7 +91,7 @@ TEST(PythonJson, KeepsTextsThatLookLikeNumbers) {
             json::parse(R"({"NaN":"NaN","a":["\\","-Infinity",-1,"Infinity"],"b":"NaN"})"));
 }
 
-// Before, such an object of 20 MB took hours.
+// Such an object of 20 MB used to take hours.
 TEST(PythonJson, DropsRepeatedKeysInLinearTime) {
   constexpr int kKeys = 100'000;
   std::string text = "{";
@@ -113,7 +113,7 @@ TEST(FileNotices, AreAFew) {
   EXPECT_EQ(notices.back(), "config.json: an object has the key 15 twice; its last value counts");
 }
 
-TEST(StrictJson, SaysWhereATextIsNoJson) {
+TEST(StrictJson, NamesThePlaceOfAnError) {
   EXPECT_EQ(error_in("[1,").find("parse error at line 1, column 4: "), 0U) << error_in("[1,");
   for (const std::string text : {"", "{", "[1] 2", "{\"a\"}", "\"\xff\"", "1e999", "nul"})
     EXPECT_NE(error_in(text), "");

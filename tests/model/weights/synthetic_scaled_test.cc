@@ -35,7 +35,7 @@ TEST(SyntheticScaled, HasTheDeviationThatKeepsActivationsInSize) {
   }
 }
 
-// What a rank loads in the type is what `read` says, whatever columns and rows it has.
+// A rank's weights have the same elements as `read`, for any columns and rows.
 TEST(SyntheticScaled, IsHeldInItsTypeWithTheSameElementsInEverySlice) {
   for (const WeightType type : kScaledTypes) {
     const SyntheticScaled source(type);

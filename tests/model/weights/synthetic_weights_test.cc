@@ -113,7 +113,7 @@ TEST(SyntheticWeights, DifferByNameRowColumnAndSeed) {
   const std::vector<float> one = read_whole(weights, matrix, shape);
   const std::vector<float> renamed = read_whole(weights, "model.layers.4.mlp.down_proj.weight", shape);
   const std::vector<float> seeded = read_whole(SyntheticWeights(DType::f32, 1), matrix, shape);
-  // Of 262144 independent pairs the correlation's deviation is 0.002.
+  // The correlation of 262144 independent pairs has a deviation of 0.002.
   EXPECT_NEAR(correlation(one, renamed), 0, 0.01);
   EXPECT_NEAR(correlation(one, seeded), 0, 0.01);
   const auto shifted = [&](std::size_t by) {

@@ -25,7 +25,7 @@ std::string content_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// A fixture's model with its embeddings tied, whatever its config says.
+// A fixture's model with tied embeddings, regardless of its config.
 class TiedModel {
  public:
   explicit TiedModel(const std::filesystem::path& folder)
@@ -47,7 +47,7 @@ class TiedModel {
     head.name = head_name_;
     tensors_.push_back(std::move(head));
   }
-  // Of the LM head, after store_as_both.
+  // Changes a row of the LM head. Call it after store_as_both.
   void change_row(std::size_t row) {
     std::string& data = tensors_.back().data;
     data[row * (data.size() / config_.vocab_size)] ^= 1;
@@ -87,7 +87,7 @@ class TiedModel {
   test::TemporaryDirectory folder_;
 };
 
-// A model's logits after some tokens, [tokens, local_vocab], and what it has not used.
+// A model's logits after some tokens, [tokens, local_vocab], and its unused tensors.
 struct Outcome {
   std::vector<float> logits;
   std::vector<std::string> unused;
@@ -106,7 +106,7 @@ Outcome outcome_of(const std::filesystem::path& folder, void (TiedModel::*store)
   return outcome_of(model.config(), *model.open());
 }
 
-// Fixtures with a vision tower, as those with a text_config, or with layers for multi-token prediction.
+// Fixtures with a vision tower, with a text_config, or with multi-token prediction layers.
 const std::set<std::string> kHaveMore = {"exaonemoe", "glm4moelite", "hyv3",     "hyv4",
                                          "ling3",     "mimov2flash", "qwen25vl", "step35"};
 
@@ -115,7 +115,7 @@ TEST(TiedEmbeddings, HaveEitherNameOrBothInEveryFamily) {
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const bool is_one_file = std::filesystem::exists(fixture.folder / "model.safetensors");
     if (!is_one_file || load_config(fixture.folder).num_attention_heads < test::world().size()) continue;
-    if (fixture.name == "reformer") continue;  // its configs refuse tied embeddings
+    if (fixture.name == "reformer") continue;  // its configs reject tied embeddings
     ++models;
     const Outcome usual = outcome_of(fixture.folder, &TiedModel::store_as_embedding);
     const bool has_more =
@@ -127,7 +127,7 @@ TEST(TiedEmbeddings, HaveEitherNameOrBothInEveryFamily) {
   EXPECT_GE(models, 10U);
 }
 
-// With the text `from` replaced, which is as a GGUF file has it: with its length in front.
+// Replaces the text `from` in a GGUF file, where the length precedes the text.
 std::string renamed(std::string bytes, std::string_view from, std::string_view to) {
   const std::string old_name = test::gguf_string(from);
   const std::size_t place = bytes.find(old_name);
@@ -150,7 +150,7 @@ TEST(TiedEmbeddings, HaveEitherNameInGgufFiles) {
     const CheckpointConfig config = load_config(fixture.folder / "model.gguf");
     if (config.tie_word_embeddings || config.num_attention_heads < test::world().size()) continue;
     ++models;
-    // Names of the same length leave the tensors where they were; a longer one makes up for a shorter.
+    // Names of the same length keep the tensors' positions. A longer name compensates for a shorter one.
     const std::string as_embedding = renamed(both, "output.weight", "unused.weight");
     const std::string as_head = renamed(renamed(as_embedding, "token_embd.weight", "output.weight"),
                                         "general.type", "general.type.new");
@@ -159,7 +159,7 @@ TEST(TiedEmbeddings, HaveEitherNameInGgufFiles) {
   EXPECT_GE(models, 2U);
 }
 
-// A rank compares the rows that it owns, and all hear of it.
+// Each rank compares its own rows, and all ranks get the result.
 TEST(TiedEmbeddings, StoredAsTwoDifferentMatricesAreAnError) {
   Communicator& comm = test::world();
   const reference::Fixture fixture = reference::fixture("llama-12q3kv");
@@ -175,8 +175,8 @@ TEST(TiedEmbeddings, StoredAsTwoDifferentMatricesAreAnError) {
         }),
         fmt::format("cannot use one matrix as embedding and LM head: config.json ties them "
                     "(tie_word_embeddings), but model.embed_tokens.weight and lm_head.weight differ in "
-                    "row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
-                    "else download the checkpoint again",
+                    "row {}; set tie_word_embeddings to false if the model has its own LM head; otherwise "
+                    "download the checkpoint again",
                     row));
   }
 }

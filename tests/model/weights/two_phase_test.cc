@@ -1,4 +1,4 @@
-// Loading where ranks do not share a page cache.
+// Loading on ranks that do not share a page cache.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
@@ -27,7 +27,7 @@ namespace {
 
 using test::TemporaryDirectory;
 
-// Small, so that every matrix takes several rounds.
+// Small enough that every matrix takes several rounds.
 constexpr std::size_t kRoundBytes = 1000;
 
 std::string content_of(const std::filesystem::path& file) {
@@ -35,7 +35,7 @@ std::string content_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// All that this rank loads of a model, as one file.
+// Returns everything that this rank loads of a model, as one file.
 std::string loaded_from(const std::filesystem::path& model, const ColumnReader* columns,
                         std::optional<WeightType> type) {
   Communicator& comm = test::world();
@@ -93,7 +93,7 @@ TEST(TwoPhaseReading, GivesWeightsThatAreConverted) {
   expect_same_weights(reference::fixture("llama-headdim-bias").folder, WeightType::int4);
 }
 
-// A model of 42 MB with a copy for every rank, as on hosts with disks of their own.
+// A model of 42 MB with a copy per rank, like on hosts with separate disks.
 class ModelOfEveryRank {
  public:
   ModelOfEveryRank() {
@@ -123,7 +123,7 @@ class ModelOfEveryRank {
   const std::filesystem::path& file() const { return file_; }
   std::size_t bytes() const { return std::filesystem::file_size(file_); }
 
-  // Drops its pages, if the file system allows.
+  // Drops the file's pages, if the file system allows.
   void forget() const {
     const int descriptor = ::open(file_.c_str(), O_RDWR);
     ::fsync(descriptor);
@@ -131,7 +131,7 @@ class ModelOfEveryRank {
     ::close(descriptor);
   }
 
-  // Bytes of it that are in memory.
+  // Returns the bytes of the file in memory.
   std::size_t resident() const {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const int descriptor = ::open(file_.c_str(), O_RDONLY);
@@ -166,8 +166,8 @@ std::size_t sum_over_ranks(Communicator& comm, std::size_t value) {
   return sum;
 }
 
-// What is brought in before loading, when the header is read, is read ahead.
-TEST(TwoPhaseReading, BringsInTheFileOnceOverAllHosts) {
+// Reading the header before loading already reads ahead, which counts in `before`.
+TEST(TwoPhaseReading, FetchesTheFileOnceOverAllHosts) {
   Communicator& comm = test::world();
   const ModelOfEveryRank model;
   model.forget();
@@ -189,7 +189,7 @@ TEST(TwoPhaseReading, BringsInTheFileOnceOverAllHosts) {
   EXPECT_LE(after - before, model.bytes() * 102 / 100 + ahead);
 }
 
-// The last matrix is read by columns, so that no part of the file that is gone is touched in its mapping.
+// Cuts the file. The last matrix is read by columns, so the missing part is never accessed in the mapping.
 void cut_the_end(const std::filesystem::path& file) {
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - (1 << 20));
 }

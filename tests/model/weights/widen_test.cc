@@ -15,7 +15,7 @@ namespace {
 
 constexpr int sixteen_bits = 1 << 16;
 
-// What a number of `mantissa_bits` and a wider exponent means, by the definition of such numbers.
+// Returns the value of a 16-bit float with `mantissa_bits`, by the definition of such floats.
 double value_of(unsigned bits, int mantissa_bits, int largest_exponent, int bias) {
   const unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
   const int exponent = static_cast<int>(bits & 0x7fff) >> mantissa_bits;
@@ -26,7 +26,7 @@ double value_of(unsigned bits, int mantissa_bits, int largest_exponent, int bias
   return sign * std::ldexp(1 + fraction, exponent - bias);
 }
 
-// The same number, including the sign of zero; or both not a number.
+// Whether both numbers are equal, including the sign of zero, or both are NaN.
 bool same(float a, double b) {
   return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
 }

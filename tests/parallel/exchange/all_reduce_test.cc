@@ -17,7 +17,7 @@
 namespace tp {
 namespace {
 
-// Sizes around those at which a way changes: a run of 64, work shared by ranks, one piece and several.
+// Sizes near each limit: a run of 64 elements, work shared by ranks, and one or several pieces.
 constexpr std::size_t kSizes[] = {0,    1,    63,    64,    65,    1000,   4095,   4096,
                                   8191, 8193, 65535, 65536, 65537, 200000, 262145, 600000};
 
@@ -26,7 +26,7 @@ std::vector<float> addend_of(std::size_t rank, std::size_t call, std::size_t siz
   return random.numbers(size);
 }
 
-// The ways between ranks of which those with different `group`s are taken to be on different hosts.
+// Ways of all-reduces. Ranks with different `group`s count as different hosts.
 struct Ways {
   explicit Ways(Communicator& comm, int group = 0)
       : placement(find_placement(comm.handle(), group)),
@@ -45,13 +45,13 @@ struct Ways {
   std::unique_ptr<SharedMemoryAllReduce> shared;
 };
 
-// Hosts of equal and of different sizes, in turn or one after the other; the last ones are each rank's own.
+// Hosts of equal and of different sizes, alternating or consecutive. In the last case, each rank is a host.
 std::vector<int> groups_of(const Communicator& comm) {
   const auto rank = static_cast<int>(comm.rank());
   return {0, rank / 2, rank % 2, rank == 0 ? 1 : 0, rank < 3 ? 0 : 1, rank};
 }
 
-// The sum in the one order in which it is to be taken.
+// Returns the sum in the only permitted order.
 std::vector<float> expected_sum(const Placement& placement, std::size_t call, std::size_t size) {
   std::vector<float> sum;
   for (const std::vector<std::size_t>& host : placement.hosts) {
@@ -80,18 +80,18 @@ TEST(FindPlacement, GivesHostsInTheOrderOfTheirFirstRanks) {
   EXPECT_EQ(placement.own_host(), expected[group == 7 ? 0 : 1]);
 }
 
-TEST(SharedMemoryAllReduce, IsThereIfAndOnlyIfSeveralRanksShareAHost) {
+TEST(SharedMemoryAllReduce, ExistsOnlyIfSeveralRanksShareAHost) {
   Communicator& comm = test::world();
   EXPECT_EQ(Ways(comm).shared != nullptr, comm.size() > 1);
   EXPECT_EQ(Ways(comm, static_cast<int>(comm.rank())).shared, nullptr);
 }
 
-// Every page has one rank that allocates it; else a full /dev/shm would show at the first access.
+// One rank allocates each page. Otherwise a full /dev/shm would fail at the first access.
 TEST(SharedMemoryAllReduce, HasEachPageInTheMemoryOfOneRank) {
   Communicator& comm = test::world();
   for (const int group : groups_of(comm)) {
     const Ways ways(comm, group);
-    std::int64_t pages = 0;  // of this rank's host, allocated by this rank
+    std::int64_t pages = 0;  // pages of this rank's host, allocated by this rank
     if (ways.shared != nullptr) {
       const std::optional<NodePages> own = count_pages(ways.shared->own_memory(), query_pages, SIZE_MAX / 2);
       for (const std::span<const std::byte> run : ways.shared->own_memory())
@@ -113,7 +113,7 @@ TEST(SharedMemoryAllReduce, HasEachPageInTheMemoryOfOneRank) {
   }
 }
 
-TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {
+TEST(AllReduce, HasTheSameBitsInEveryWay) {
   Communicator& comm = test::world();
   for (const int group : groups_of(comm)) {
     Ways ways(comm, group);
@@ -145,8 +145,8 @@ TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {
   }
 }
 
-// Multiples of 2^-30 below 2^22, whose sums are exact in any order.
-TEST(AllReduce, OfDoublesOnAGridHasTheBitsOfTheExactSumWhateverTheHosts) {
+// Multiples of 2^-30 below 2^22 have exact sums in any order.
+TEST(AllReduce, IsExactOnAGridOfDoublesForAnyHosts) {
   Communicator& comm = test::world();
   const auto on_grid = [](std::size_t rank, std::size_t size) {
     std::vector<double> addend;
@@ -186,14 +186,14 @@ TEST(AllReduce, OfDoublesOnAGridHasTheBitsOfTheExactSumWhateverTheHosts) {
   }
 }
 
-// Calls follow each other at once, in random sizes, and a rank that changes from call to call comes late: a
-// buffer that is filled again too early gives a wrong sum.
+// Calls follow immediately, with random sizes. A different rank is late in each call. A buffer that is reused
+// too early gives a wrong sum.
 TEST(AllReduce, KeepsCallsInARowApart) {
   Communicator& comm = test::world();
   for (const int group : groups_of(comm)) {
     Ways ways(comm, group);
     reference::Random random(1);
-    int wrong_calls = 0;  // every rank must make all calls, whatever it finds
+    int wrong_calls = 0;  // every rank must make all calls, even after an error
     for (std::size_t call = 0; call < 200; ++call) {
       const std::size_t size = random.integer(0, 9) == 0 ? random.integer(1, 150000) : random.integer(1, 500);
       const std::size_t late = random.integer(0, 3 * comm.size());

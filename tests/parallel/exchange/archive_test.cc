@@ -22,7 +22,7 @@ struct Message {
   }
 };
 
-TEST(Archive, GivesBackWhatWasPutIn) {
+TEST(Archive, ReturnsTheArchivedValues) {
   Message sent{"a text\0with a zero", {1, 2, std::uint64_t{1} << 63}};
   sent.text.push_back('\0');
   Message received{"to be replaced", {9}};
@@ -31,14 +31,14 @@ TEST(Archive, GivesBackWhatWasPutIn) {
   EXPECT_EQ(received.numbers, sent.numbers);
 }
 
-TEST(Archive, OfNothingButEmptyFieldsIsReadToo) {
+TEST(Archive, ReadsEmptyFields) {
   Message received{"to be replaced", {9}};
   from_archive(to_archive(Message{}), received);
   EXPECT_TRUE(received.text.empty());
   EXPECT_TRUE(received.numbers.empty());
 }
 
-TEST(Archive, CutShortIsAnErrorThatSaysWhatToDo) {
+TEST(Archive, RejectsTruncatedBytesWithAdvice) {
   const std::string whole = to_archive(Message{"text", {1, 2, 3}});
   for (std::size_t size = 0; size < whole.size(); ++size) {
     Message received;
@@ -53,8 +53,8 @@ TEST(Archive, CutShortIsAnErrorThatSaysWhatToDo) {
   }
 }
 
-// What another program sends.
-TEST(Archive, OfForeignBytesIsAnError) {
+// Imitates the bytes of a different program.
+TEST(Archive, RejectsForeignBytes) {
   Message received;
   EXPECT_THROW(from_archive("GET / HTTP/1.1\r\n", received), CommError);
   EXPECT_THROW(from_archive(std::string(2040, '\xff'), received), CommError);

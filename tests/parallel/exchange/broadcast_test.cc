@@ -27,7 +27,7 @@ TEST(BroadcastBytes, ReplacesWhatOtherRanksHave) {
   EXPECT_EQ(comm.stats().broadcast.bytes, 301001U * sizeof(float));
 }
 
-// Followers wait for rank 0's next step for as long as its user thinks.
+// Followers wait for rank 0's next step as long as its user thinks.
 TEST(BroadcastBytes, DoesNotBurnProcessorTimeWhileItWaits) {
   Communicator& comm = test::world();
   barrier(comm);
@@ -58,7 +58,7 @@ TEST(BroadcastObject, SendsObjectsOfEverySize) {
 
 TEST(BroadcastObject, IsOneBroadcastIfShortAndTwoIfLong) {
   Communicator& comm = test::world();
-  const std::size_t one = comm.size() == 1 ? 0 : 1;  // nobody to tell
+  const std::size_t one = comm.size() == 1 ? 0 : 1;  // one rank has no other rank
   std::string text = "short";
   broadcast_object(comm, text);
   EXPECT_EQ(comm.stats().broadcast.calls, one);

@@ -13,7 +13,7 @@
 namespace tp {
 namespace {
 
-// The addend of a rank: every rank can make every rank's.
+// Returns the addend of a rank. Every rank can compute every rank's addend.
 std::vector<float> addend_of(std::size_t rank, std::size_t size) {
   reference::Random random(1000 + rank);
   return random.numbers(size);
@@ -36,7 +36,7 @@ TEST(AllReduce, IsTheSumOfAllRanksAddends) {
   }
 }
 
-// Ranks that disagree in the last bit would drift apart: the residual stream must be equal everywhere.
+// Ranks that differ in the last bit would diverge, so the residual stream must be equal everywhere.
 TEST(AllReduce, GivesEveryRankTheSameBits) {
   Communicator& comm = test::world();
   for (const std::size_t size : {1U, 7U, 1000U, 70000U}) {
@@ -48,7 +48,7 @@ TEST(AllReduce, GivesEveryRankTheSameBits) {
   }
 }
 
-// Sizes of one piece, of several, and of what threads share.
+// Covers sizes of one piece, of several, and sizes that threads share.
 TEST(AddAllReduced, AddsWhatAllReduceGivesBitForBit) {
   Communicator& comm = test::world();
   for (const std::size_t rows : {0U, 1U, 5U, 300U, 9000U}) {
@@ -68,7 +68,7 @@ TEST(AddAllReduced, AddsWhatAllReduceGivesBitForBit) {
   }
 }
 
-TEST(AllReduce, OfNothingIsNothing) {
+TEST(AllReduce, ReturnsNothingForEmptyTensors) {
   Communicator& comm = test::world();
   EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 0, 16))).empty());
   EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 3, 0))).empty());
@@ -89,7 +89,7 @@ TEST(AllReduce, IsCounted) {
   EXPECT_EQ(comm.stats().broadcast.calls, 0U);
 }
 
-TEST(AllReduce, OfDoublesCountsSumsThatMayNotBeExact) {
+TEST(AllReduce, CountsSumsOfDoublesThatMayBeInexact) {
   Communicator& comm = test::world();
   std::vector<double> addend(100, 1000.0);
   std::vector<float> sum(100);
@@ -100,7 +100,7 @@ TEST(AllReduce, OfDoublesCountsSumsThatMayNotBeExact) {
   addend[77] = -5e6;
   add_all_reduced(comm, PartialSum(view), TensorView<float>(sum.data(), 4, 25));
   EXPECT_EQ(comm.stats().inexact_sums, 1U);
-  // Where sums are exact farther.
+  // A larger stated range makes larger sums exact.
   all_reduce(comm, PartialSum(view, 1e9), TensorView<float>(sum.data(), 4, 25));
   EXPECT_EQ(comm.stats().inexact_sums, 1U);
   all_reduce(comm, PartialSum(view, 1e6), TensorView<float>(sum.data(), 4, 25));
@@ -172,7 +172,7 @@ TEST(GatherBytes, GivesRankZeroEveryRanksValueInRankOrder) {
   EXPECT_EQ(comm.stats().gather.bytes, sizeof(Value));
 }
 
-TEST(GatherBytes, OfNothingIsNothing) {
+TEST(GatherBytes, SendsNothingForEmptyBytes) {
   Communicator& comm = test::world();
   gather_bytes(comm, {}, {});
   EXPECT_EQ(comm.stats().gather.bytes, 0U);

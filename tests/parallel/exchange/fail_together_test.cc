@@ -63,7 +63,7 @@ TEST(FailTogether, GivesErrorsWithoutATextOne) {
             "out of memory; use more ranks or hosts, or a smaller cache (`cache_tokens`)");
 }
 
-TEST(FailTogether, PassesAnErrorThatAllRanksKnowOf) {
+TEST(FailTogether, PassesAnErrorOfAllRanks) {
   Communicator& comm = test::world();
   const Outcome outcome = outcome_of(comm, [&] {
     fail_together(comm, [&] {

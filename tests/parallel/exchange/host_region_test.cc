@@ -35,7 +35,7 @@ TEST(HostRegion, CanBeSharedByTheRanksOfThisMachine) {
   EXPECT_TRUE(HostRegion::can_share(test::world(), why)) << why;
 }
 
-// Every rank reads in each round what every rank has just written.
+// In each round, every rank reads what all ranks have just written.
 TEST(HostRegion, ShowsEachRankWhatTheOthersWroteBeforeTheyMet) {
   Communicator& comm = test::world();
   const auto region = region_of(comm, all_ranks(comm), comm.size() * 2 * sizeof(int));
@@ -50,8 +50,8 @@ TEST(HostRegion, ShowsEachRankWhatTheOthersWroteBeforeTheyMet) {
   }
 }
 
-// Two imitated hosts: ranks see the writes of their own host only.
-TEST(HostRegion, BelongsToTheRanksForWhichItWasCreated) {
+// With two imitated hosts, ranks see only the writes on their own host.
+TEST(HostRegion, BelongsToTheRanksThatCreatedIt) {
   Communicator& comm = test::world();
   const std::size_t half = (comm.size() + 1) / 2;
   std::vector<std::size_t> own;
@@ -65,7 +65,7 @@ TEST(HostRegion, BelongsToTheRanksForWhichItWasCreated) {
   EXPECT_EQ(*value, comm.rank() < half ? 1 : 2);
 }
 
-// Only pages that are written take memory, so a region may be larger than /dev/shm and than the memory.
+// Only written pages need memory, so a region may be larger than /dev/shm and the memory.
 TEST(HostRegion, MayBeLargerThanTheMemory) {
   Communicator& comm = test::world();
   constexpr std::size_t kBytes = std::size_t{1} << 40;
@@ -77,7 +77,7 @@ TEST(HostRegion, MayBeLargerThanTheMemory) {
 }
 
 // A busy machine makes any rank late, so it may take several tries.
-TEST(HostRegion, NamesTheRankForWhichOthersWaitLong) {
+TEST(HostRegion, NamesTheRankThatOthersWaitForLong) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
   std::vector<std::string> told;
@@ -99,7 +99,7 @@ TEST(HostRegion, NamesTheRankForWhichOthersWaitLong) {
   EXPECT_TRUE(named) << fmt::format("{}", fmt::join(told, "\n"));
 }
 
-// A rank that never comes ends the wait of the others, who know its name.
+// If a rank never comes, the other ranks stop waiting and name it.
 TEST(HostRegion, EndsAWaitAfterItsTimeout) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
@@ -113,14 +113,14 @@ TEST(HostRegion, EndsAWaitAfterItsTimeout) {
       error = ended.what();
     }
   }
-  // The other ranks leave one after the other, and the first says why.
+  // The other ranks leave one after the other, and the first gives the reason.
   if (comm.rank() == 1) {
     EXPECT_NE(error.find("rank 0 (process "), std::string::npos) << error;
   }
   barrier(world);
 }
 
-// Huge pages keep what was written, on ranks that read small pages before, too.
+// Huge pages keep the contents, even for ranks that read small pages before.
 TEST(HostRegion, KeepsItsContentsInHugePages) {
   Communicator& comm = test::world();
   constexpr std::size_t kBytes = std::size_t{5} << 20;  // the last page is cut short

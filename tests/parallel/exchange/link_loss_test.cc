@@ -21,7 +21,7 @@ LinkLoss planned(double timeout, const Parameters& parameters) {
 const Parameters kQuick = {
     {"oob_tcp_keepalive_time", "5"}, {"oob_tcp_keepalive_intvl", "2"}, {"oob_tcp_keepalive_probes", "3"}};
 
-TEST(LinkLoss, MattersToNobodyWhoWaitsForEver) {
+TEST(LinkLoss, HasNoEffectWithoutATimeLimit) {
   EXPECT_EQ(planned(0.0, {}).notice, "");
   EXPECT_EQ(planned(0.0, {}).timeout, 0.0);
 }

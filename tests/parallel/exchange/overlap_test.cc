@@ -24,7 +24,7 @@ struct Witness {
   ~Witness() { seen += "destroyed "; }
 };
 
-TEST(Fiber, GoesOnWhereItPaused) {
+TEST(Fiber, ContinuesAfterItsPause) {
   std::string order;
   Fiber* self = nullptr;
   Fiber fiber([&] {
@@ -45,7 +45,7 @@ TEST(Fiber, GoesOnWhereItPaused) {
   EXPECT_EQ(order, "abcde");
 }
 
-TEST(Fiber, PassesOnWhatItsWorkThrows) {
+TEST(Fiber, PassesOnItsWorksException) {
   Fiber* self = nullptr;
   std::string seen;
   Fiber fiber([&] {
@@ -96,7 +96,7 @@ TEST(CommunicationThread, PassesOnAnErrorAndExecutesNothingAfterIt) {
   EXPECT_EQ(order, "ab");
 }
 
-// This rank's addend of the sum `number`.
+// Returns this rank's addend of the sum `number`.
 std::vector<float> addend(std::size_t rank, std::size_t number, std::size_t size) {
   std::vector<float> values;
   for (std::size_t i = 0; i < size; ++i)
@@ -113,7 +113,7 @@ std::vector<float> expected_sum(std::size_t ranks, std::size_t number, std::size
   return sum;
 }
 
-// Makes a sum, and says whether it is right.
+// Computes a sum and returns whether it is correct.
 bool sums_rightly(Communicator& comm, std::size_t number, std::size_t size) {
   std::vector<float> values = addend(comm.rank(), number, size);
   all_reduce(comm, PartialSum(TensorView<float>(values.data(), 1, size)));
@@ -136,7 +136,8 @@ TEST(Overlap, GivesTheSumsOfBothOfAnySize) {
   EXPECT_EQ(comm.stats().all_reduce_seconds.size(), 30U);
 }
 
-// The first is always ahead: what it leaves between two sums is there when the second comes to that place.
+// The first computation is always ahead: its values between two sums are available when the second gets
+// there.
 TEST(Overlap, TakesTurnsAtEverySum) {
   Communicator& comm = test::world();
   std::string order;
@@ -206,8 +207,8 @@ TEST(Overlap, EndsBothWhenEitherFailsAndLeavesTheRanksTogether) {
   }
 }
 
-// The communication thread is held up until the second computes.
-TEST(Overlap, RecordsASumBesideWhatIsComputedMeanwhile) {
+// The communication thread is blocked until the second computation runs.
+TEST(Overlap, RecordsASumAlongsideConcurrentComputation) {
   Communicator& comm = test::world();
   comm.tracer().start();
   std::promise<void> computes;
@@ -237,12 +238,12 @@ TEST(Overlap, RecordsASumBesideWhatIsComputedMeanwhile) {
   EXPECT_EQ(sums[0].detail, 300'000 * sizeof(float));
   EXPECT_GE(sums[0].begin, computed[0].begin);
   EXPECT_LE(sums[0].end, computed[0].end);
-  // What was hidden is no all-reduce of the rank's own.
+  // A hidden all-reduce causes no span of its own on the rank.
   ASSERT_EQ(waits.size(), 2U);
   EXPECT_GE(waits[0].begin, computed[0].end);
 }
 
-// A picture shows one row for a rank, where spans can only follow each other or contain each other.
+// A trace shows one row per rank, in which spans must follow or contain each other.
 TEST(Overlap, InterruptsSpansWhileTheOtherComputationGoesOn) {
   Communicator& comm = test::world();
   comm.tracer().start();

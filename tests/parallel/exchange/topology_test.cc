@@ -34,7 +34,7 @@ Placement ranks_on(const Groups& hosts) {
 
 TEST(DivideIntoStages, GivesEachHostsRanksToOneStage) {
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 1}, {2, 3}}), 2), (Groups{{0, 1}, {2, 3}}));
-  // As mpirun --map-by node numbers them.
+  // mpirun --map-by node numbers ranks like this.
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 2}, {1, 3}}), 2), (Groups{{0, 2}, {1, 3}}));
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 1}, {2, 3}}), 4), (Groups{{0}, {1}, {2}, {3}}));
   EXPECT_EQ(divide_into_stages(ranks_on({{0, 1}, {2, 3}}), 1), (Groups{{0, 1, 2, 3}}));
@@ -55,7 +55,7 @@ TEST(DivideIntoStages, RefusesStagesOfDifferentSizes) {
   }
 }
 
-TEST(Placement, OfAGroupKeepsHostsAndTheNumbersOfTheJob) {
+TEST(Placement, OfAGroupKeepsTheJobsHostsAndNumbers) {
   Placement world = ranks_on({{0, 2, 4}, {1, 3, 5}});
   world.rank = 3;
   const std::vector<std::size_t> ranks = {4, 3, 0};
@@ -68,7 +68,7 @@ TEST(Placement, OfAGroupKeepsHostsAndTheNumbersOfTheJob) {
   EXPECT_EQ(group.processes[1].host, "node1");
 }
 
-TEST(Topology, OfOneStageIsTheWorld) {
+TEST(Topology, WithOneStageIsTheWorld) {
   Communicator& world = test::world();
   Topology topology(world);
   EXPECT_EQ(&topology.tensor(), &world);

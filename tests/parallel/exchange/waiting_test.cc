@@ -20,11 +20,11 @@
 namespace tp {
 namespace {
 
-// Whether rank `slow`, which comes late to every all-reduce, waited for less than half of its own delays and
-// every other rank for more. Collective; the answer is the same on every rank.
+// Whether rank `slow`, which is late for every all-reduce, waited for less than half of its own delays, and
+// every other rank for more. Collective. All ranks get the same answer.
 bool slow_rank_is_found(Communicator& comm, std::size_t slow) {
   constexpr int kCalls = 4;
-  constexpr double kLate = 0.05;  // seconds a call
+  constexpr double kLate = 0.05;  // seconds per call
   comm.stats() = CommStats{};
   barrier(comm);
   for (int call = 0; call < kCalls; ++call) {
@@ -40,8 +40,8 @@ bool slow_rank_is_found(Communicator& comm, std::size_t slow) {
   return max_over_ranks(comm, as_expected ? 0 : 1) == 0;
 }
 
-// A rank that comes late to every all-reduce waits for nobody; the others wait for it. A busy machine makes
-// any rank late, so it may take several tries.
+// A rank that is late for every all-reduce waits for no other rank, but they wait for it. A busy machine
+// makes any rank late, so this may take several attempts.
 TEST(WaitingSeconds, AreTheTimeSpentForTheSlowRank) {
   Communicator& comm = test::world();
   for (std::size_t slow = 0; slow < comm.size(); ++slow) {
@@ -51,8 +51,8 @@ TEST(WaitingSeconds, AreTheTimeSpentForTheSlowRank) {
   }
 }
 
-// Whatever the rank that comes last spends is the exchange itself.
-TEST(WaitingSeconds, OfACallAreZeroOnTheRankThatCameLast) {
+// The last rank's time is only the exchange itself.
+TEST(WaitingSeconds, AreZeroOnTheLastRankOfACall) {
   Communicator& comm = test::world();
   comm.stats() = CommStats{};
   float one = 1.0F;
@@ -71,7 +71,7 @@ TEST(WaitingSeconds, CountEveryCallOnce) {
   EXPECT_EQ(waiting_seconds(comm), once);
 }
 
-// Processes live for weeks, and nobody may ever ask.
+// Processes run for weeks, and may never be asked.
 TEST(WaitingSeconds, KeepTheTimesOfABoundedNumberOfCalls) {
   Communicator& comm = test::world();
   constexpr std::size_t kCalls = 5000;
@@ -83,15 +83,15 @@ TEST(WaitingSeconds, KeepTheTimesOfABoundedNumberOfCalls) {
   }
   EXPECT_LE(kept, 4096U);
   EXPECT_EQ(comm.stats().all_reduce.calls, kCalls);
-  // None is forgotten: on the rank that came last to all of them, or on another one.
+  // No call is forgotten, on the last rank of all calls or on another one.
   const double waited = waiting_seconds(comm);
   EXPECT_GE(waited, 0.0);
   EXPECT_LE(waited, comm.stats().all_reduce.seconds + 1e-3);
 }
 
-// Ranks with little patience, and what they were told of waits that took longer.
+// Ranks with little patience, and the reports that they get about longer waits.
 struct Impatient {
-  // Ranks of different `group`s are taken to be on different hosts.
+  // Ranks with different `group`s count as different hosts.
   explicit Impatient(const Communicator& world, int group = 0)
       : placement(find_placement(world.handle(), group)),
         patience{
@@ -100,7 +100,7 @@ struct Impatient {
         exchange(world.handle(), patience),
         sums(world.handle(), patience, exchange) {}
 
-  // Whether it was told of one wait, in a text that holds all of `parts`.
+  // Whether it got one report that contains all of `parts`.
   bool was_told(std::initializer_list<std::string> parts) const {
     return told.size() == 1 && std::ranges::all_of(parts, [&](const std::string& part) {
              return told.front().find(part) != std::string::npos;
@@ -115,8 +115,8 @@ struct Impatient {
   AllReduce sums;
 };
 
-// Whether every rank finds what it expects after a collective call to which `late` comes late. A busy machine
-// makes any rank late, so it may take several tries.
+// Whether every rank finds what it expects after a collective call for which `late` is late. A busy machine
+// makes any rank late, so this may take several attempts.
 bool finds(Communicator& world, Impatient& ranks, std::size_t late, const std::function<void()>& call,
            const std::function<bool()>& as_expected) {
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -129,7 +129,7 @@ bool finds(Communicator& world, Impatient& ranks, std::size_t late, const std::f
   return false;
 }
 
-TEST(LongWaits, AreToldOfOnceByTheFirstRankThatWaits) {
+TEST(LongWaits, AreReportedOnceByTheFirstWaitingRank) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
   for (const char* way : {"shared", "messages"}) {
@@ -146,7 +146,7 @@ TEST(LongWaits, AreToldOfOnceByTheFirstRankThatWaits) {
           },
           [&] {
             if (world.rank() != speaker) return ranks.told.empty();
-            // No second rank, and it is not stopped.
+            // There is no second rank, and the rank is not stopped.
             return ranks.was_told({text}) && ranks.told.front().find(',') == std::string::npos;
           }))
           << way << ", " << late << " late: " << ranks.all();
@@ -154,7 +154,7 @@ TEST(LongWaits, AreToldOfOnceByTheFirstRankThatWaits) {
   }
 }
 
-TEST(LongWaits, ForRankZeroToSayWhatIsNextAreNoNews) {
+TEST(LongWaits, ForRankZerosNextCommandAreNotReported) {
   Communicator& world = test::world();
   Impatient ranks(world);
   const auto none = [&] { return ranks.told.empty(); };
@@ -163,7 +163,7 @@ TEST(LongWaits, ForRankZeroToSayWhatIsNextAreNoNews) {
       << ranks.all();
 }
 
-TEST(LongWaits, ForARankThatLoadsLongAreToldOf) {
+TEST(LongWaits, ForASlowlyLoadingRankAreReported) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
   Impatient ranks(world);
@@ -187,7 +187,7 @@ TEST(LongWaits, BetweenHostsNameTheRanksThatMayBeMissing) {
         ranks.sums(std::span<const float>(data), {data.data(), false});
       },
       [&] {
-        // Rank 3 alone where it is seen, and its host where not.
+        // The report names only rank 3 if it is visible, otherwise its host.
         if (world.rank() == 2) return ranks.was_told({"for rank 3 ("});
         if (world.rank() == 0) return ranks.was_told({"for rank 2 (", ", rank 3 ("});
         return ranks.told.empty();

@@ -1,4 +1,4 @@
-// Sums that are rounded on their way between hosts.
+// Sums that are rounded between hosts.
 #include "parallel/exchange/wire_all_reduce.h"
 
 #include "parallel/exchange/all_reduce.h"
@@ -33,7 +33,7 @@ std::vector<float> rounded(WireType type, const std::vector<float>& values) {
   return received;
 }
 
-// Sums between ranks of which those with different `group`s are taken to be on different hosts.
+// Sums between ranks. Ranks with different `group`s count as different hosts.
 struct Hosts {
   Hosts(const Communicator& comm, int group)
       : placement(find_placement(comm.handle(), group)),
@@ -52,7 +52,7 @@ std::vector<int> divisions_of(const Communicator& comm) {
   return {0, rank / 2, rank % 2, rank == 0 ? 1 : 0, rank};
 }
 
-// Of every host's sum, rounded, the sum, rounded.
+// Returns the rounded sum of the hosts' rounded sums.
 std::vector<float> expected_sum(const Placement& placement, WireType type, std::size_t size) {
   std::vector<float> sum(size);
   for (const std::vector<std::size_t>& host : placement.hosts) {
@@ -70,14 +70,14 @@ std::vector<float> expected_sum(const Placement& placement, WireType type, std::
   return placement.hosts.size() > 1 ? rounded(type, sum) : sum;
 }
 
-// Both of the first ones work between any number of hosts.
+// The first two ways work for any number of hosts.
 std::vector<WireWay> ways_between(const Placement& placement) {
   std::vector<WireWay> ways = {WireWay::one_shot, WireWay::two_shot};
   if (std::has_single_bit(placement.hosts.size())) ways.push_back(WireWay::doubling);
   return ways;
 }
 
-TEST(WireAllReduce, RoundsTwiceBetweenHostsWhicheverWayItGoes) {
+TEST(WireAllReduce, RoundsTwiceBetweenHostsInEveryWay) {
   Communicator& comm = test::world();
   for (const int group : divisions_of(comm)) {
     Hosts hosts(comm, group);
@@ -108,7 +108,7 @@ TEST(WireAllReduce, DoesNotRoundDoubles) {
   }
 }
 
-TEST(WireAllReduce, CountsWhatItSends) {
+TEST(WireAllReduce, CountsSentBytes) {
   Communicator& comm = test::world();
   Hosts hosts(comm, static_cast<int>(comm.rank()));
   if (hosts.sums.wire() == nullptr) GTEST_SKIP() << "one rank";
@@ -128,7 +128,7 @@ TEST(ChooseWireWays, CoversEverySizeAndIsTheSameOnAllHosts) {
   if (hosts.sums.wire() == nullptr) GTEST_SKIP() << "one rank";
   hosts.sums.prepare_wire(WireType::bf16);
   EXPECT_EQ(hosts.sums.wire()->type(), WireType::bf16);
-  std::vector<std::size_t> ways(16);  // as every rank has as many, whatever it found
+  std::vector<std::size_t> ways(16);  // every rank has the same number of ways
   const std::vector<WireChoice>& choices = hosts.sums.wire()->choices();
   ASSERT_LE(choices.size(), ways.size());
   for (std::size_t i = 0; i < choices.size(); ++i) {

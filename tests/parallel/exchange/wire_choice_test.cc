@@ -1,4 +1,4 @@
-// The choice of how sums cross the wire, on networks with a clock of their own.
+// The choice of ways between hosts, on imitated networks with their own clock.
 #include "parallel/exchange/wire_choice.h"
 
 #include <cmath>
@@ -8,12 +8,12 @@
 namespace tp {
 namespace {
 
-// Sums take what their messages and bytes do; before and after each, hosts exchange a short message.
+// A sum takes the time of its messages and bytes. Hosts exchange a short message before and after each.
 struct Network {
   double latency = 0.0;  // seconds
   double rate = 0.0;     // bytes per second
   double hosts = 4.0;
-  double message = 0.0;  // seconds that each further one takes
+  double message = 0.0;  // seconds for each further message
   std::vector<WireWay> ways = {WireWay::one_shot, WireWay::two_shot};
   double elapsed = 0.0;
   std::size_t trials = 0;
@@ -22,11 +22,12 @@ struct Network {
     const double sent = static_cast<double>(bytes) * (hosts - 1);
     if (way == WireWay::two_shot) return 2 * (latency + message * (hosts - 2) + sent / hosts / rate);
     const double rounds = way == WireWay::doubling ? std::log2(hosts) : 1.0;
-    const double messages = way == WireWay::doubling ? 0.0 : hosts - 2;  // that do not follow each other
+    const double messages =
+        way == WireWay::doubling ? 0.0 : hosts - 2;  // messages that don't depend on each other
     return rounds * latency + message * messages + sent / rate;
   }
   std::vector<WireChoice> choose() {
-    elapsed = 6 * latency;  // of connecting
+    elapsed = 6 * latency;  // time to connect
     return quickest_ways(ways, [this](WireWay way, std::size_t bytes) {
       ++trials;
       elapsed += 2 * latency + seconds(way, bytes);
@@ -59,7 +60,7 @@ TEST(QuickestWays, TakeLessThanThreeTenthsOfASecondOnAnyNetwork) {
   }
 }
 
-TEST(QuickestWays, AreThoseThatWereQuicker) {
+TEST(QuickestWays, AreTheFasterWaysOfAModelNetwork) {
   for (const double latency : {1e-6, 30e-6, 100e-6, 1e-3}) {
     for (const double rate : {12.5e6, 125e6, 1.25e9, 12.5e9}) {
       Network network{.latency = latency, .rate = rate};
@@ -91,7 +92,7 @@ TEST(QuickestWays, TryEverySizeSeveralTimesOnAFastNetwork) {
   EXPECT_EQ(network.trials, 1U + 7 * 2 * 5);
 }
 
-TEST(QuickestWays, AreUnknownWhereNothingCanBeTried) {
+TEST(QuickestWays, AreUnknownIfNothingCanBeTried) {
   Network network{.latency = 30e-3, .rate = 1e9};
   EXPECT_TRUE(network.choose().empty());
   EXPECT_EQ(network.trials, 1U);

@@ -1,4 +1,4 @@
-// Values as they are sent between hosts.
+// Values in the format between hosts.
 #include "parallel/exchange/wire_format.h"
 
 #include "tests/reference/random.h"
@@ -22,12 +22,12 @@ std::vector<float> sent(WireType type, const std::vector<float>& values) {
 
 std::vector<float> values_of(std::size_t size) { return reference::Random(size).numbers(size); }
 
-TEST(WireFormat, OfFloatsLosesNothing) {
+TEST(WireFormat, F32LosesNothing) {
   for (const std::size_t size : {0, 1, 31, 32, 33, 100'000})
     EXPECT_EQ(sent(WireType::f32, values_of(size)), values_of(size));
 }
 
-TEST(WireFormat, TakesTheBytesItSays) {
+TEST(WireFormat, HasTheStatedSize) {
   EXPECT_EQ(wire_bytes(WireType::f32, 33), 132U);
   EXPECT_EQ(wire_bytes(WireType::bf16, 33), 66U);
   EXPECT_EQ(wire_bytes(WireType::int8, 32), 34U);
@@ -35,8 +35,8 @@ TEST(WireFormat, TakesTheBytesItSays) {
   EXPECT_EQ(wire_bytes(WireType::int8, 0), 0U);
 }
 
-TEST(WireFormat, OfBf16RoundsToTheNearestAndTiesToEven) {
-  const float step = std::ldexp(1.0F, -7);  // between the bf16 from 1 on
+TEST(WireFormat, Bf16RoundsToTheNearestAndTiesToEven) {
+  const float step = std::ldexp(1.0F, -7);  // step between bf16 numbers from 1 on
   EXPECT_EQ(sent(WireType::bf16,
                  {1.0F + step / 2, 1.0F + 1.5F * step, 1.0F + 0.51F * step, -1.0F - 0.49F * step, 0.0F}),
             (std::vector<float>{1.0F, 1.0F + 2 * step, 1.0F + step, -1.0F, 0.0F}));
@@ -45,7 +45,7 @@ TEST(WireFormat, OfBf16RoundsToTheNearestAndTiesToEven) {
   EXPECT_TRUE(std::isnan(sent(WireType::bf16, {std::numeric_limits<float>::quiet_NaN()}).front()));
 }
 
-TEST(WireFormat, OfInt8ErrsByHalfAStepOfItsGroupAtMost) {
+TEST(WireFormat, Int8ErrsByHalfAStepOfItsGroupAtMost) {
   for (const std::size_t size : {1, 31, 32, 33, 1000, 100'001}) {
     std::vector<float> values = values_of(size);
     for (std::size_t i = 0; i < size; ++i)
@@ -63,15 +63,15 @@ TEST(WireFormat, OfInt8ErrsByHalfAStepOfItsGroupAtMost) {
   }
 }
 
-// So that a sum that has been rounded is sent on without another rounding.
-TEST(WireFormat, OfInt8KeepsWhatItHasRoundedAndZeros) {
+// A rounded sum can be sent on without another rounding.
+TEST(WireFormat, Int8KeepsZerosAndRoundedValues) {
   std::vector<float> values(64, 0.0F);
   for (std::size_t i = 0; i < 32; ++i) values[i] = 0.5F * static_cast<float>(static_cast<int>(i) * 8 - 127);
   values[0] = -63.5F;  // 127 steps of one half
   EXPECT_EQ(sent(WireType::int8, values), values);
 }
 
-TEST(WireFormat, OfInt8MakesAGroupWithAnInfinityNaNAndNoOther) {
+TEST(WireFormat, Int8MakesAGroupWithAnInfinityNanAndNoOtherGroup) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<float> values(96, 1.0F);
     values[40] = bad;
@@ -81,7 +81,7 @@ TEST(WireFormat, OfInt8MakesAGroupWithAnInfinityNaNAndNoOther) {
   }
 }
 
-TEST(WireFormat, OfInt8TakesTheLargestAndTheSmallestValues) {
+TEST(WireFormat, Int8AcceptsTheLargestAndTheSmallestValues) {
   std::vector<float> large(32, std::numeric_limits<float>::max());
   large[1] = -large[0];
   const std::vector<float> received = sent(WireType::int8, large);

@@ -1,4 +1,4 @@
-// What control groups leave of memory, read from trees of files as kernels and containers show them.
+// Memory available within control groups, read from file trees like those of kernels and containers.
 #include "parallel/machine/available_memory.h"
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -25,7 +25,7 @@ class AvailableMemoryTest : public testing::Test {
           "30 22 0:26 " +
               top + " " + point + " rw,nosuid shared:9 - " + type + "\n");
   }
-  // A group of version 2.
+  // Adds a group of version 2.
   void group(const std::string& folder, const std::string& max, std::size_t current,
              std::size_t page_cache = 0) const {
     write(folder + "/memory.max", max + "\n");
@@ -45,16 +45,16 @@ class AvailableMemoryTest : public testing::Test {
 
 constexpr const char* kMount = "/sys/fs/cgroup";
 
-TEST_F(AvailableMemoryTest, IsWhatTheKernelCanGiveWhereThereAreNoGroups) {
+TEST_F(AvailableMemoryTest, IsTheKernelsValueWithoutGroups) {
   expect(8000 << 10, "MemAvailable of /proc/meminfo");
 }
 
-TEST_F(AvailableMemoryTest, IsWithoutABoundIfTheSystemSaysNothing) {
+TEST_F(AvailableMemoryTest, IsUnboundedIfTheSystemReportsNothing) {
   std::filesystem::remove(root_.path() / "proc/meminfo");
   EXPECT_EQ(available_memory(root_.path()).bytes, UINT64_MAX);
 }
 
-// The limit may be that of any group on the path; a job's steps have none of their own.
+// Any group on the path may set the limit. A job's steps have no limits of their own.
 TEST_F(AvailableMemoryTest, IsTheLeastThatTheGroupsOfVersion2Leave) {
   mount("/", kMount, "cgroup2 cgroup2 rw");
   write("proc/self/cgroup", "0::/slurm/job_7/step_0\n");
@@ -83,7 +83,7 @@ TEST_F(AvailableMemoryTest, StaysBelowTheLimitWhereTheKernelSlowsAGroupDown) {
   expect(2000000, "memory.high of the cgroup /job");
 }
 
-// Docker with a namespace: the container's group is the uppermost that it sees.
+// Docker with a namespace: the container's group is the uppermost visible group.
 TEST_F(AvailableMemoryTest, FindsTheGroupOfAContainerInItsOwnNamespace) {
   mount("/", kMount, "cgroup2 cgroup rw,nsdelegate");
   write("proc/self/cgroup", "0::/\n");
@@ -108,8 +108,8 @@ TEST_F(AvailableMemoryTest, ReadsGroupsOfVersion1) {
   expect(3300000, "memory.limit_in_bytes of the cgroup /slurm/job_7");
 }
 
-// Docker without a namespace: the path is the host's, and the mount shows what is below the container's
-// group.
+// Docker without a namespace: the path is the host's, and the mount shows only the container's group and
+// below.
 TEST_F(AvailableMemoryTest, FindsTheGroupOfAContainerThatSeesItsHostsPath) {
   mount("/docker/abc", "/sys/fs/cgroup/memory", "cgroup cgroup rw,memory");
   const auto writer = [&](const std::string& path, const std::string& content) { write(path, content); };
@@ -121,7 +121,7 @@ TEST_F(AvailableMemoryTest, FindsTheGroupOfAContainerThatSeesItsHostsPath) {
   expect(1000000, "memory.limit_in_bytes of the cgroup /docker/abc/inner");
 }
 
-// Both versions are there, and the memory controller is in the first.
+// Both versions exist, and the memory controller belongs to the first.
 TEST_F(AvailableMemoryTest, LooksAtBothHierarchiesOfAHybridSystem) {
   write("proc/self/mountinfo",
         "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"

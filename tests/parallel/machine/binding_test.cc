@@ -22,7 +22,8 @@ class WiderBinding : public testing::Test {
   }
   ~WiderBinding() override { hwloc_topology_destroy(topology_); }
 
-  // For rank `tp` bound to some processors by a launcher that may use others, both lists as "0-3,7".
+  // Returns the cores for rank `tp`, which is bound to some processors by a launcher that may use others.
+  // Both lists have the form "0-3,7".
   std::vector<Core> wider(const char* bound, const char* available, TpRank tp) const {
     const ProcessorSet bound_set(hwloc_bitmap_alloc());
     const ProcessorSet available_set(hwloc_bitmap_alloc());
@@ -39,7 +40,7 @@ TEST_F(WiderBinding, GivesTheSecondOfTwoRanksTheSecondSocketAlthoughItsCoreIsInT
   EXPECT_EQ(wider("2-3", "0-15", {1, 2}), std::vector<Core>({{8, 9}, {10, 11}, {12, 13}, {14, 15}}));
 }
 
-TEST_F(WiderBinding, IsNoneWhereTheRankHasItsShare) {
+TEST_F(WiderBinding, IsEmptyIfTheRankHasItsShare) {
   EXPECT_TRUE(wider("0-3", "0-15", {0, 4}).empty());
   EXPECT_TRUE(wider("0-7", "0-15", {0, 4}).empty());
 }
@@ -49,7 +50,7 @@ TEST_F(WiderBinding, CountsCoresAndNotTheirThreads) {
   EXPECT_EQ(wider("0,1", "0-3", {0, 1}).size(), 2U) << "two threads of one core";
 }
 
-TEST_F(WiderBinding, StaysWithinWhatTheLauncherMayUse) {
+TEST_F(WiderBinding, StaysWithinTheLaunchersCores) {
   EXPECT_EQ(wider("4-5", "4-7", {0, 1}), std::vector<Core>({{4, 5}, {6, 7}}));
 }
 
@@ -59,7 +60,7 @@ TEST(FirstCount, IsTheNumberOfTheFirstHostInSlurmsList) {
   EXPECT_EQ(first_count(""), 0U);
 }
 
-TEST(ChoosesProcessors, IsWhatBindingAndMappingToPartsOfAHostDo) {
+TEST(ChoosesProcessors, IsTrueForBindingAndMappingToPartsOfAHost) {
   for (const char* variable :
        {"OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_hwloc_base_cpu_list=0,1",
         "OMPI_MCA_orte_rankfile=ranks", "OMPI_MCA_rmaps_base_mapping_policy=slot:PE=2",
@@ -69,7 +70,7 @@ TEST(ChoosesProcessors, IsWhatBindingAndMappingToPartsOfAHostDo) {
     EXPECT_TRUE(chooses_processors(variable)) << variable;
 }
 
-TEST(ChoosesProcessors, IsNotWhatMappingToHostsAndCountingThreadsDo) {
+TEST(ChoosesProcessors, IsFalseForMappingToHostsAndCountingThreads) {
   for (const char* variable :
        {"OMPI_MCA_rmaps_base_mapping_policy=node", "OMPI_MCA_rmaps_base_mapping_policy=slot",
         "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:node", "OMPI_MCA_rmaps_ppr_n_pernode=1",
@@ -93,7 +94,7 @@ TEST(ChoosesProcessors, ReadsTheOptionsOfOpenMpi5) {
     EXPECT_FALSE(options_choose_processors(options)) << fmt::format("{}", fmt::join(options, " "));
 }
 
-TEST(OptionsBefore, AreTheLaunchersWithoutThoseOfTheProgram) {
+TEST(OptionsBefore, AreOnlyTheLaunchersOptions) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(
       options_before("tp-infer", {"prterun", "-np", "2", "build/bin/tp-infer", "generate", "--output", "x"}),

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// A file system with proc and sys as a process in control groups finds them.
+// A file system with proc and sys, as seen by a process in control groups.
 class Host {
  public:
   void write(const std::string& path, const std::string& text) const {
@@ -22,7 +22,7 @@ class Host {
   test::TemporaryDirectory directory_;
 };
 
-TEST(CpuQuota, IsTheLeastOfTheGroupAndAllThatItIsWithin) {
+TEST(CpuQuota, IsTheMinimumOfAGroupAndItsParents) {
   const Host host;
   host.write("proc/self/cgroup", "0::/user.slice/job_7/step_0\n");
   host.write("proc/self/mountinfo", "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n");
@@ -32,7 +32,7 @@ TEST(CpuQuota, IsTheLeastOfTheGroupAndAllThatItIsWithin) {
   EXPECT_EQ(cpu_quota(host.root()), 2.5);
 }
 
-TEST(CpuQuota, OfAContainerIsWhereItsMountShowsIt) {
+TEST(CpuQuota, IsFoundAtAContainersMount) {
   const Host host;
   host.write("proc/self/cgroup", "3:cpu,cpuacct:/docker/abc\n2:memory:/docker/abc\n");
   host.write(
@@ -46,7 +46,7 @@ TEST(CpuQuota, OfAContainerIsWhereItsMountShowsIt) {
   EXPECT_EQ(cpu_quota(host.root()), std::nullopt);
 }
 
-TEST(CpuQuota, IsNoneWithoutControlGroups) { EXPECT_EQ(cpu_quota(Host().root()), std::nullopt); }
+TEST(CpuQuota, IsMissingWithoutControlGroups) { EXPECT_EQ(cpu_quota(Host().root()), std::nullopt); }
 
 TEST(ControlGroups, AreNamedOutermostFirst) {
   const Host host;

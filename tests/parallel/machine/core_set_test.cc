@@ -12,7 +12,7 @@ namespace {
 
 using Masks = std::vector<std::string>;
 
-// The cores that ranks may use with masks such as "0-3,7", on a machine that hwloc makes up.
+// Returns the cores of ranks with masks such as "0-3,7", on a synthetic machine of hwloc.
 std::vector<CoreSet> core_sets(const char* machine, const Masks& masks) {
   hwloc_topology_t topology = nullptr;
   hwloc_topology_init(&topology);
@@ -61,7 +61,7 @@ TEST(FairShare, DividesEachCoreAmongTheRanksThatMayUseIt) {
   }
 }
 
-TEST(RanksThatShare, AreThoseWithACommonCore) {
+TEST(RanksThatShare, HaveACommonCore) {
   const std::vector<CoreSet> sets = core_sets("pack:1 core:4 pu:2", {"0-3", "3-5", "6-7"});
   EXPECT_EQ(ranks_that_share(sets, 0), std::vector<std::size_t>({0, 1}));
   EXPECT_EQ(united(sets, ranks_that_share(sets, 0)).count(), 3U);

@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-// Whether a host has a fabric whose only folders are these, beside devices that every host has.
+// Whether a host has a fabric if it has only this folder, in addition to every host's devices.
 bool has_with(const std::string& path) {
   const test::TemporaryDirectory root;
   for (const char* folder : {"dev/null", "dev/hidraw0", "dev/net", "sys/class/net/eth0"})

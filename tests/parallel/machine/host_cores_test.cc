@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// A machine that hwloc makes up: "pack:2 numa:1 core:4 pu:2".
+// A synthetic machine of hwloc: "pack:2 numa:1 core:4 pu:2".
 class Machine {
  public:
   explicit Machine(const char* description) {
@@ -19,7 +19,7 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  // Its cores, or those of them that a list such as "0-3,7" of processors allows.
+  // Returns the machine's cores, or the cores in a list of processors such as "0-3,7".
   std::vector<NumaDomain> domains(const char* processors = nullptr) const {
     const ProcessorSet set(hwloc_bitmap_dup(hwloc_topology_get_topology_cpuset(topology_)));
     if (processors != nullptr) hwloc_bitmap_list_sscanf(set.get(), processors);
@@ -36,7 +36,7 @@ std::vector<std::size_t> sizes(const std::vector<NumaDomain>& domains) {
   return sizes;
 }
 
-// How many cores of each domain a rank gets.
+// Returns how many cores of each domain a rank gets.
 std::vector<std::size_t> cores_by_domain(const std::vector<NumaDomain>& domains, TpRank tp) {
   const std::vector<Core> share = share_of_cores(domains, tp);
   const std::set<Core> mine(share.begin(), share.end());
@@ -57,7 +57,7 @@ TEST(HostCores, AreCountedWithoutTheirSecondThreads) {
   EXPECT_EQ(machine.domains()[1][0], Core({16, 17}));
 }
 
-TEST(HostCores, AreThoseWithAProcessorThatIsAllowed) {
+TEST(HostCores, IncludeCoresWithAnAllowedProcessor) {
   const Machine machine("numa:2 core:8 pu:2");
   EXPECT_EQ(machine.domains("1-4"), std::vector<NumaDomain>({{{1}, {2, 3}, {4}}}));
   EXPECT_EQ(sizes(machine.domains("14-18")), Counts({1, 2}));
@@ -67,11 +67,11 @@ TEST(HostCores, AreProcessorsWhereAMachineHidesItsCores) {
   EXPECT_EQ(sizes(Machine("numa:1 pu:6").domains()), Counts({6}));
 }
 
-TEST(ShareOfCores, OfOneRankIsTheWholeHost) {
+TEST(ShareOfCores, IsTheWholeHostForOneRank) {
   EXPECT_EQ(cores_by_domain(Machine("numa:2 core:8 pu:2").domains(), {0, 1}), Counts({8, 8}));
 }
 
-TEST(ShareOfCores, OfARankPerDomainIsThatDomain) {
+TEST(ShareOfCores, IsOneDomainIfRanksEqualDomains) {
   const auto domains = Machine("pack:2 numa:2 core:4 pu:2").domains();
   for (std::size_t rank = 0; rank < 4; ++rank) {
     Counts expected(4, 0);
@@ -80,13 +80,13 @@ TEST(ShareOfCores, OfARankPerDomainIsThatDomain) {
   }
 }
 
-TEST(ShareOfCores, OfFewRanksAreNeighbouringWholeDomains) {
+TEST(ShareOfCores, IsNeighbouringWholeDomainsForFewRanks) {
   const auto domains = Machine("pack:2 numa:2 core:4 pu:2").domains();
   EXPECT_EQ(cores_by_domain(domains, {0, 2}), Counts({4, 4, 0, 0}));
   EXPECT_EQ(cores_by_domain(domains, {1, 2}), Counts({0, 0, 4, 4}));
 }
 
-TEST(ShareOfCores, OfManyRanksDoNotStraddleDomainsWhereOneHasRoom) {
+TEST(ShareOfCores, IsWithinOneDomainIfPossibleForManyRanks) {
   const auto domains = Machine("numa:2 core:8 pu:2").domains();
   EXPECT_EQ(cores_by_domain(domains, {0, 3}), Counts({5, 0}));
   EXPECT_EQ(cores_by_domain(domains, {1, 3}), Counts({0, 5}));
@@ -107,7 +107,7 @@ TEST(ShareOfCores, LeaveNoCoreToTwoRanksAndAreEqual) {
   }
 }
 
-TEST(ShareOfCores, IsEmptyWhereThereAreMoreRanksThanCores) {
+TEST(ShareOfCores, IsEmptyIfRanksExceedCores) {
   EXPECT_TRUE(share_of_cores(Machine("numa:1 core:2 pu:2").domains(), {0, 3}).empty());
 }
 

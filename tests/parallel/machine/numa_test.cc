@@ -72,12 +72,12 @@ TEST(NumberList, IsWrittenInRangesAndSingleNumbers) {
   EXPECT_EQ(parse_number_list("\n"), Numbers());
 }
 
-TEST(NumberList, ThatIsNoneHasNoNumbers) {
+TEST(NumberList, IsEmptyForInvalidText) {
   for (const char* text : {"x", "0-", "0,", "0-3;5", "-3", "1,,2"})
     EXPECT_EQ(parse_number_list(text), Numbers()) << text;
 }
 
-TEST(NumaNodes, AreThoseOfSysfs) {
+TEST(NumaNodes, AreReadFromSysfs) {
   const std::vector<NumaNode> nodes =
       Machine("0-1", "0-1").node("0", "0-3,8-11").node("1", "4-7,12-15").nodes();
   ASSERT_EQ(nodes.size(), 2U);
@@ -104,7 +104,7 @@ TEST(NumaNodes, AreUnknownWithoutTheFolderAndBeyondTheNumbersThatWeCount) {
   EXPECT_TRUE(Machine("0,64", "0,64").node("0", "0").node("64", "1").nodes().empty());
 }
 
-TEST(NumaNodes, OfProcessorsAreBits) {
+TEST(NumaNodes, ContainingProcessorsAreReturnedAsBits) {
   const std::vector<NumaNode> nodes = {{0, {0, 1}}, {1, {2, 3}}, {5, {}}, {63, {4}}};
   const auto of = [&](const Numbers& processors) { return nodes_of(processors, nodes); };
   EXPECT_EQ(of({1}), 0b1U);
@@ -113,7 +113,7 @@ TEST(NumaNodes, OfProcessorsAreBits) {
   EXPECT_EQ(of({}), 0U);
 }
 
-TEST(Processors, OfAThreadThatIsBoundElsewhereCount) {
+TEST(Processors, CountEvenIfOneThreadIsBoundElsewhere) {
   const Numbers before = processors_of_all_threads();
   if (before.size() < 2) GTEST_SKIP() << "one processor: threads cannot be bound to different ones";
   cpu_set_t all;
@@ -132,9 +132,9 @@ TEST(Processors, OfAThreadThatIsBoundElsewhereCount) {
   sched_setaffinity(0, sizeof(all), &all);
 }
 
-TEST(NodePages, ShareThatIsRemoteLeavesOutPagesThatAreNotInMemory) {
+TEST(NodePages, RemoteShareLeavesOutPagesOutsideMemory) {
   const Memory memory(100);
-  // Of every ten pages five are not there, four on node 1, one on node 2.
+  // Five of every ten pages are absent, four are on node 1, and one is on node 2.
   const PageQuery query = [&](std::span<void*> addresses, std::span<int> nodes) {
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const std::size_t digit = memory.page_of(addresses[i]) % 10;
@@ -154,7 +154,7 @@ TEST(NodePages, ShareThatIsRemoteLeavesOutPagesThatAreNotInMemory) {
   EXPECT_DOUBLE_EQ(NodePages().remote_share(0b001), 0.0);
 }
 
-TEST(NodePages, OfLargeMemoryAreAnEvenSampleWhateverItsRanges) {
+TEST(NodePages, AreAnEvenSampleOfLargeMemoryForAnyRanges) {
   const Memory memory(1000);
   std::vector<std::size_t> asked;
   const PageQuery query = [&](std::span<void*> addresses, std::span<int> nodes) {
@@ -176,13 +176,13 @@ TEST(NodePages, OfLargeMemoryAreAnEvenSampleWhateverItsRanges) {
   EXPECT_GE(asked.back() + asked[1] - asked[0], 1000U);
 }
 
-TEST(NodePages, AreUnknownWhereLinuxRefusesToTell) {
+TEST(NodePages, AreUnknownIfLinuxDoesNotReportThem) {
   const Memory memory(1);
   EXPECT_FALSE(count_pages({memory.pages(0, 1)}, [](auto, auto) { return false; }));
   EXPECT_TRUE(count_pages({}, [](auto, auto) { return false; })) << "there is nothing to ask";
 }
 
-TEST(NodePages, OfThisMachineAreThoseThatWereTouched) {
+TEST(NodePages, CountTouchedPagesOfThisMachine) {
   Memory memory(64);
   for (const std::size_t page : {1, 2, 30, 63}) memory.touch(page);
   const std::optional<NodePages> pages = count_pages({memory.pages(0, 64)});

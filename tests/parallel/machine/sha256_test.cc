@@ -15,7 +15,7 @@ std::string hex_of(const Sha256Digest& digest) {
   return text;
 }
 
-// The text is added in pieces of `piece` bytes.
+// Adds the text in pieces of `piece` bytes.
 std::string sha256_of(std::string_view text, std::size_t piece) {
   Sha256 hash;
   for (std::size_t i = 0; i < text.size(); i += piece)

@@ -15,7 +15,7 @@ std::size_t reader(const WindowLayout& layout, std::size_t rank, std::size_t buf
   return layout.reader(rank, WindowSlot::kPageBytes + buffer * kPiece + byte);
 }
 
-TEST(SharedWindow, IsNearTheOneWhoseItIsWhereAllReadIt) {
+TEST(SharedWindow, IsNearItsOwnerIfAllRanksReadIt) {
   const WindowLayout two{2, false};
   for (const std::size_t rank : {0, 1}) {
     for (std::size_t offset = 0; offset < two.slot_bytes(); offset += kPage)
@@ -23,7 +23,7 @@ TEST(SharedWindow, IsNearTheOneWhoseItIsWhereAllReadIt) {
   }
 }
 
-TEST(SharedWindow, IsNearTheHostRootWhereItAddsUpForAll) {
+TEST(SharedWindow, IsNearTheHostRootIfItAddsForAll) {
   const WindowLayout layout{4, true};
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(layout.reader(rank, 0), rank) << "where the rank announces its phase";
@@ -33,7 +33,7 @@ TEST(SharedWindow, IsNearTheHostRootWhereItAddsUpForAll) {
   }
 }
 
-TEST(SharedWindow, IsNearTheOneWhoAddsUpAPart) {
+TEST(SharedWindow, IsNearTheRankThatAddsAPart) {
   const WindowLayout layout{4, false};
   for (std::size_t rank = 0; rank < 4; ++rank) {
     for (const std::size_t buffer : {0, 1}) {

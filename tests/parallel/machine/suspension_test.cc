@@ -14,14 +14,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// With a timeout of 3 s. Neither --oversubscribe nor mpi_yield_when_idle is given, because a wait that yields
-// on a busy machine looks at the clock late.
+// Runs two ranks with a timeout of 3 s. Omits --oversubscribe and mpi_yield_when_idle, because a wait that
+// yields on a busy machine reads the clock late.
 std::vector<std::string> two_ranks(const std::string& seconds) {
   return {TP_MPIRUN_PROGRAM, "-H",       "localhost:2", "--bind-to", "none", "-np", "2",
           TP_RANK_PROBE,     "exchange", seconds,       "3"};
 }
 
-// Slurm and `docker pause` suspend all ranks, here for longer than the timeout.
+// Slurm and `docker pause` suspend all ranks, in this test for longer than the timeout.
 TEST(SuspendedRanks, GoOnAfterAPauseThatIsLongerThanTheTimeout) {
   Process process(two_ranks("12"));
   ASSERT_TRUE(process.wait_for_output([](const std::string& out) { return !out.empty(); }));
@@ -45,7 +45,7 @@ TEST(StoppedRank, StillEndsTheOthersAfterTheTimeout) {
   EXPECT_NE(finished.err.find("for rank 1 (process "), std::string::npos) << finished.err;
 }
 
-// The watchdog of MPI_Init begins again, too.
+// MPI_Init's watchdog starts again, too.
 TEST(SuspendedStart, HasTheWholeTimeoutAfterAPause) {
   Process process(by_rank({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"},
                           {{TP_RANK_PROBE, "exchange", "1", "8"}, {"sleep", "60"}}));

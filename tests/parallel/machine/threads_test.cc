@@ -55,7 +55,7 @@ std::vector<int> allowed() {
   return processors;
 }
 
-// Cores of this process, which other tests have not limited.
+// Returns the cores of this process, which other tests have not limited.
 std::size_t own_cores() {
   static const std::size_t cores = found_after({}).ranks.at(0).cores;
   return cores;
@@ -69,12 +69,12 @@ constexpr const char* kNoNotice = "";
 
 struct Row {
   std::vector<std::string> launcher;
-  std::size_t cores;    // of rank 0
-  std::size_t threads;  // of rank 0
+  std::size_t cores;    // cores of rank 0
+  std::size_t threads;  // threads of rank 0
   std::string notice = kNoNotice;
 };
 
-// Also expects that there is no notice if the row has none.
+// Also expects no notice if the row has none.
 void expect_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(row.launcher, " ")));
@@ -103,7 +103,7 @@ TEST(SlurmFence, IsMentionedIfRanksOnSeveralNodesDoNotWait) {
   expect_contains(notices({"SLURM_PMIX_FENCE=tree"}), advice);
   EXPECT_EQ(notices({"SLURM_PMIX_FENCE=ring"}), "");
   EXPECT_EQ(notices({"SLURM_STEP_NUM_NODES=1"}), "");
-  EXPECT_EQ(notices({"PMIX_RANK="}), "");  // PMI-2 has another barrier
+  EXPECT_EQ(notices({"PMIX_RANK="}), "");  // PMI-2 has a different barrier
   EXPECT_EQ(notices({"SLURM_STEP_ID="}), "");
   EXPECT_EQ(notices({"OMPI_COMM_WORLD_SIZE=1"}), "");
 }
@@ -120,7 +120,7 @@ class Threads : public testing::Test {
   const std::string list = fmt::format("{}", fmt::join(allowed(), " "));
 };
 
-TEST_F(Threads, UseAllPlacesToWhichOpenMpBindsThem) {
+TEST_F(Threads, UseAllPlacesOfOpenMp) {
   expect_rows({{{"env", "OMP_PROC_BIND=true"}, all, all},
                {{"env", "OMP_PROC_BIND=close"}, all, all},
                {{"env", "OMP_PROC_BIND=spread"}, all, all},
@@ -212,7 +212,7 @@ TEST_F(Threads, StayWithinTheProcessorsOfAControlGroup) {
   expect_rows({{group.launcher(), 1, 1}});
 }
 
-TEST_F(Threads, OfRanksDivideTheCoresThatTheRanksShare) {
+TEST_F(Threads, DivideTheCoresThatRanksShare) {
   const std::string mpirun = TP_MPIRUN_PROGRAM;
   const std::vector<std::string> two = {mpirun, "-H", "localhost:2", "-np", "2"};
   const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
@@ -234,7 +234,7 @@ TEST_F(Threads, OfRanksDivideTheCoresThatTheRanksShare) {
 }
 
 // numactl -N 0 on a host with several sockets: hwloc reports 16 cores, and the mask contains fewer.
-TEST_F(Threads, OfRanksThatShareAPartOfAHostAreFewer) {
+TEST_F(Threads, AreFewerIfRanksShareAPartOfAHost) {
   if (allowed().back() >= 16) GTEST_SKIP() << "the synthetic host has 16 cores";
   const std::size_t cores = allowed().size();
   const std::size_t ranks = 2 * cores;

@@ -1,4 +1,4 @@
-// What may be done with a PartialSum, and, one at a time, what may not.
+// Operations on a PartialSum: allowed ones, and forbidden ones that are compiled one at a time.
 #include "parallel/shard/partial_sum.h"
 
 #include "model/kernels/elementwise.h"

@@ -19,7 +19,7 @@ std::vector<Range> heads_read(std::size_t heads, std::size_t kv_heads, std::size
   return read;
 }
 
-// The largest part that some rank must have, in heads: a run of heads has no more room than its readers have.
+// Returns the largest part that some rank must have, in heads: a run of heads has only its readers' room.
 double least_largest_part(const std::vector<Range>& read) {
   double least = 0.0;
   for (std::size_t begin = 0; begin < read.back().end; ++begin) {
@@ -67,7 +67,7 @@ TEST(HostHeads, GiveRanksPartsThatAreAsEqualAsTheReadersAllow) {
   EXPECT_NEAR(HostHeads(heads_read(14, 2, 4), kBlocks).owned_heads(1), 0.5, 1e-9);
 }
 
-// Three heads of two queries each on five ranks: the first rank alone reads the first head.
+// Three heads of two queries each on five ranks. Only the first rank reads the first head.
 TEST(HostHeads, DivideTheOtherHeadsIfOneRankMustKeepAWholeHead) {
   const HostHeads host(heads_read(6, 3, 5), kBlocks);
   EXPECT_EQ(host.owned_heads(0), 1.0);
@@ -77,7 +77,7 @@ TEST(HostHeads, DivideTheOtherHeadsIfOneRankMustKeepAWholeHead) {
   EXPECT_TRUE(host.are_shared());
 }
 
-// Ranks 0, 2 and 4 of a job, whose other ranks are on another host.
+// Ranks 0, 2 and 4 of a job. The other ranks are on another host.
 TEST(HostHeads, NumberOnlyTheHeadsThatTheHostReads) {
   const std::vector<Range> read = {{0, 1}, {1, 2}, {2, 3}};
   const std::vector<Range> gaps = {{0, 1}, {2, 4}, {5, 6}};
@@ -90,7 +90,7 @@ TEST(HostHeads, NumberOnlyTheHeadsThatTheHostReads) {
   EXPECT_FALSE(host.are_shared());
 }
 
-TEST(HostHeads, OfLayersWithoutACacheAreNone) {
+TEST(HostHeads, AreMissingForLayersWithoutACache) {
   const HostHeads host(std::vector<Range>(3), kBlocks);
   EXPECT_EQ(host.heads(), 0U);
   EXPECT_FALSE(host.are_shared());

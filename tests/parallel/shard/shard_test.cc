@@ -54,7 +54,7 @@ TEST(SplitEvenly, GivesPartsThatDifferByAtMostAGranule) {
         std::size_t largest = 0;
         for (std::size_t rank = 0; rank < size; ++rank) {
           const Range part = split_evenly(total, {rank, size}, granule);
-          // The last granule may be cut short; what was cut off counts.
+          // The last granule may be partial. The missing part counts.
           const bool is_cut = part.end == total && !part.empty() && total % granule != 0;
           const std::size_t whole = part.size() + (is_cut ? granule - total % granule : 0);
           smallest = std::min(smallest, whole);
@@ -140,7 +140,7 @@ TEST(ShardHeads, GiveEveryKvHeadOneOwnerWhoHoldsIt) {
   }
 }
 
-TEST(ShardHeads, AreWholeGroupsWhereTheRanksDivideTheKvHeads) {
+TEST(ShardHeads, AreWholeGroupsIfTheRanksDivideTheKvHeads) {
   for (std::size_t rank = 0; rank < 4; ++rank) {
     const HeadShard shard = shard_heads(32, 8, {rank, 4});
     EXPECT_EQ(shard.query_heads, (Range{8 * rank, 8 * rank + 8}));
@@ -153,7 +153,7 @@ TEST(ShardHeads, ShareAKvHeadAmongTheRanksThatNeedIt) {
   EXPECT_EQ(shard_heads(12, 3, {1, 8}).kv_heads, (Range{0, 1}));
   EXPECT_EQ(shard_heads(12, 3, {2, 8}).kv_heads, (Range{1, 2}));
   EXPECT_EQ(shard_heads(12, 3, {7, 8}).kv_heads, (Range{2, 3}));
-  // In the middle of two groups a rank holds both: heads 3 to 5 of 6 in groups of 2.
+  // A rank in the middle of two groups holds both: heads 3 to 5 of 6 in groups of 2.
   EXPECT_EQ(shard_heads(6, 3, {1, 2}).kv_heads, (Range{1, 3}));
 }
 
@@ -165,7 +165,7 @@ TEST(ShardHeads, RefuseMoreRanksThanHeads) {
   EXPECT_EQ(error_of(6, 2, 6), "no error");
 }
 
-TEST(ShardHeads, RefuseHeadsThatAreNoMultipleOfTheKvHeads) {
+TEST(ShardHeads, RejectHeadsThatAreNotAMultipleOfTheKvHeads) {
   const std::string text =
       "num_attention_heads must be a multiple of num_key_value_heads, found 7 and 2; check config.json";
   EXPECT_EQ(error_of(7, 2, 1), text);
@@ -186,12 +186,12 @@ TEST(ShardColumns, CoverEverythingOnceForEverySizeAndRankCount) {
   }
 }
 
-TEST(ShardColumns, AreWholeTilesWhereThereAreManyAndFairWhereThereAreFew) {
+TEST(ShardColumns, AreWholeTilesIfManyAndFairIfFew) {
   for (std::size_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(shard_columns(14336, {rank, 4}).end % 32, 0U);
     EXPECT_EQ(shard_columns(14336, {rank, 4}).size(), 3584U);
   }
-  // An eighth above the mean at most, and everyone has something.
+  // At most an eighth above the mean, and every rank has a part.
   for (std::size_t total = 8; total <= 2000; ++total) {
     for (std::size_t size = 1; size <= 8; ++size) {
       for (std::size_t rank = 0; rank < size; ++rank) {
@@ -246,7 +246,7 @@ TEST(SplitByWeights, IsEvenWithoutWeights) {
     EXPECT_EQ(split_by_weights(total, {1, 3}, 8), split_evenly(total, {1, 3}, 8));
 }
 
-TEST(ShardHeads, OfWeightedRanksOverlapWhereTheyShareAKvHead) {
+TEST(ShardHeads, OverlapIfWeightedRanksShareAKvHead) {
   const std::vector<double> split = {3, 1};
   const HeadShard first = shard_heads(8, 2, {0, 2, split});
   const HeadShard second = shard_heads(8, 2, {1, 2, split});

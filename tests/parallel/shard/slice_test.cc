@@ -10,13 +10,13 @@
 namespace tp {
 namespace {
 
-// The bytes of a slice that are in row `row` of the whole matrix, relative to the start of the tensor's data.
+// Returns the bytes of a slice in row `row` of the whole matrix, relative to the start of the tensor's data.
 Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
   const std::size_t first = row * shape.columns;
   return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};
 }
 
-TEST(TensorSlice, OfRowsIsOneContiguousRunOfBytes) {
+TEST(TensorSlice, ByRowsIsOneContiguousRunOfBytes) {
   constexpr MatrixShape kShape{10, 7};
   const TensorSlice slice = TensorSlice::of_rows(kShape, {3, 6});
   EXPECT_EQ(slice.size(), 21U);
@@ -25,7 +25,7 @@ TEST(TensorSlice, OfRowsIsOneContiguousRunOfBytes) {
   EXPECT_EQ(bytes_of_row(kShape, slice, 5, DType::bf16), (Range{70, 84}));
 }
 
-TEST(TensorSlice, OfColumnsIsOneRunPerRow) {
+TEST(TensorSlice, ByColumnsIsOneRunPerRow) {
   constexpr MatrixShape kShape{3, 8};
   const TensorSlice slice = TensorSlice::of_columns(kShape, {2, 5});
   EXPECT_EQ(slice.size(), 9U);
@@ -33,7 +33,7 @@ TEST(TensorSlice, OfColumnsIsOneRunPerRow) {
   EXPECT_EQ(bytes_of_row(kShape, slice, 2, DType::f16), (Range{36, 42}));
 }
 
-TEST(TensorSlice, OfARankTakesTheBytesThatNoOtherRankTakes) {
+TEST(TensorSlice, IsDisjointForEachRank) {
   constexpr MatrixShape kShape{13, 11};
   for (const bool by_rows : {true, false}) {
     for (const DType type : {DType::f32, DType::bf16}) {

@@ -45,7 +45,7 @@ TEST(Access, CountsTheRightKeyInAnyHeader) {
   EXPECT_EQ(status_of(access, {{"x-secret", "secret"}}), 401);
 }
 
-TEST(Access, KnowsWhoseKeyItIs) {
+TEST(Access, ReturnsTheNameOfAKey) {
   Access access({.api_keys = {{.name = "anna", .key = "a-key"}, {.key = "nameless"}}});
   const auto user_of = [&](const HttpHeaders& headers) {
     HttpRequest request = request_with(headers);
@@ -69,8 +69,8 @@ TEST(Access, ComparesKeysAsAWhole) {
   EXPECT_FALSE(equal_in_constant_time("abc", ""));
 }
 
-// A web page can have its own name resolved to this machine.
-TEST(Access, RefusesNamesThatAreNotOurs) {
+// A web page can make its own name resolve to this machine.
+TEST(Access, RejectsForeignHostNames) {
   const Access access({.hosts = {"gpu.example.com"}});
   for (const char* own : {"localhost", "localhost:8080", "LOCALHOST", "127.0.0.1:1", "[::1]:8080",
                           "192.168.1.7:8080", "gpu.example.com", "gpu.example.com:443", "x.localhost"})

@@ -47,7 +47,7 @@ TEST(TrustedProxies, AreTheOnlyOnesWhoseHeaderCounts) {
       "2001:db8:8000::1");
 }
 
-TEST(TrustedProxies, RefuseWhatIsNoAddress) {
+TEST(TrustedProxies, RejectInvalidAddresses) {
   for (const char* text : {"", "localhost", "10.0.0.1/33", "10.0.0.1/", "::/129", "10.0.0/8", "10.0.0.1/-1"})
     EXPECT_THROW(TrustedProxies({text}), ConfigError) << text;
 }

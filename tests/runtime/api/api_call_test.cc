@@ -1,4 +1,4 @@
-// The bodies of requests to the server, good ones and bad ones.
+// Bodies of requests to the server, valid and invalid.
 
 #include "runtime/api/api_call.h"
 
@@ -28,7 +28,7 @@ ApiCall completion(const std::string& members) {
   return read_openai_call(parse_body("{" + members + "}"), Form::text_completion);
 }
 
-// The error that a body is refused with.
+// Returns the error for a rejected body.
 ApiError error_of(const std::function<void()>& read) {
   try {
     read();
@@ -44,7 +44,7 @@ void set_fields_of(const ApiCall& call) {
   set_fields(call.prompts.front().settings, request);
 }
 
-TEST(ApiCall, TakesWhatOfficialClientsSend) {
+TEST(ApiCall, AcceptsRequestsOfOfficialClients) {
   const ApiCall call =
       chat(R"("model": "m", "stream": true, "stream_options": {"include_usage": true}, "n": 2,
     "temperature": 0.5, "max_completion_tokens": 7, "max_tokens": null, "stop": null, "logit_bias": null, "tools": null,
@@ -63,7 +63,7 @@ TEST(ApiCall, TakesWhatOfficialClientsSend) {
   EXPECT_EQ(settings.sampling.seed, 3U);
 }
 
-TEST(ApiCall, TakesPromptsInAllFourForms) {
+TEST(ApiCall, AcceptsPromptsInAllFourForms) {
   EXPECT_EQ(completion(R"("prompt": "a")").prompts.front().text, "a");
   const ApiCall texts = completion(R"("prompt": ["a", "b"], "max_tokens": 3)");
   ASSERT_EQ(texts.prompts.size(), 2U);
@@ -77,7 +77,7 @@ TEST(ApiCall, TakesPromptsInAllFourForms) {
   EXPECT_EQ(lists.prompts[1].ids, (std::vector<TokenId>{3}));
 }
 
-TEST(ApiCall, GeneratesSixteenTokensOfACompletionUnlessToldOtherwise) {
+TEST(ApiCall, GeneratesSixteenTokensOfACompletionByDefault) {
   EXPECT_EQ(completion(R"("prompt": "a")").usual_max_tokens, 16);
   EXPECT_EQ(chat("").usual_max_tokens, 0);
 }
@@ -138,7 +138,7 @@ TEST(ApiCall, ReadsWhichToolsMustBeCalled) {
   EXPECT_EQ(of_responses(R"({"type": "function", "name": "f"})").name, "f");
 }
 
-TEST(ApiCall, RefusesByNameWhatItCannotHonour) {
+TEST(ApiCall, RejectsUnsupportedFieldsByName) {
   const std::string tool = R"([{"type": "function", "function": {"name": "f", "strict": 1}}])";
   const std::pair<const char*, std::string> cases[] = {
       {"response_format", R"("response_format": {"type": "xml"})"},
@@ -208,7 +208,7 @@ TEST(ApiCall, NegativeSeedsAreTheSameInEitherNotation) {
   EXPECT_EQ(seed("-1.0"), std::nullopt);
 }
 
-TEST(ApiCall, RefusesWhatIsNotJson) {
+TEST(ApiCall, RejectsBodiesThatAreNotJson) {
   for (const char* text : {"", "{", "[]", "3", "{\"a\": 1}x", "{\"a\": \"\xff\"}", "{'a': 1}"})
     EXPECT_EQ(error_of([=] { parse_body(text); }).status, 400) << text;
 }
@@ -277,7 +277,7 @@ TEST(ApiCall, PutsItemsOfResponsesTogetherToMessages) {
   EXPECT_NE(call.warnings.front().find("image_generation_call"), std::string::npos);
 }
 
-// A client may write what it likes as a type.
+// A client may write anything as a type.
 TEST(ApiCall, WarningsAreFitForALog) {
   const ApiCall call = read_responses_call(
       parse_body(R"({"input": "a", "tools": [{"type": "x\ny`\u001b[0m)" + std::string(500, 'z') + R"("}]})"));
@@ -373,7 +373,7 @@ TEST(ApiCall, ReadsHowAModelIsToThinkAndToCall) {
       "tools");
 }
 
-TEST(ApiCall, RepeatsWhatAResponseAnswers) {
+TEST(ApiCall, RepeatsTheRequestInAResponse) {
   const ApiCall call = read_responses_call(parse_body(R"({"input": "a", "instructions": "Be short.",
     "tools": [{"type": "function", "name": "f", "parameters": {}}], "metadata": {"a": "b"}, "parallel_tool_calls": false})"));
   EXPECT_EQ(call.repeated.at("instructions"), "Be short.");

@@ -36,7 +36,7 @@ TEST(BatchLine, HasOnePromptAndSettings) {
             1U);
 }
 
-TEST(BatchLine, SaysWhatIsWrongAndKeepsTheId) {
+TEST(BatchLine, ReportsErrorsAndKeepsTheId) {
   const std::vector<std::pair<json, std::string>> cases = {
       {{{"id", 7}},
        "expected one of a text in `prompt`, token ids in `ids` and a conversation in `messages`, "
@@ -108,20 +108,20 @@ TEST(OpenAIBatchLine, BecomesARequestWithItsSettings) {
   EXPECT_EQ(chat({{"logprobs", true}}).settings, json({{"logprobs", 0}}));
 }
 
-TEST(OpenAIBatchLine, TakesAPromptInAllItsForms) {
+TEST(OpenAIBatchLine, AcceptsEveryFormOfAPrompt) {
   EXPECT_EQ(completion({{"prompt", "One"}}).text, "One");
   EXPECT_EQ(completion({{"prompt", {"One"}}}).text, "One");
   EXPECT_EQ(completion({{"prompt", {1, 2}}}).ids, (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(completion({{"prompt", {{1, 2}}}}).ids, (std::vector<TokenId>{1, 2}));
   EXPECT_CONTAINS(completion({{"prompt", {"One", "Two"}}}).error, "`prompt`: expected one prompt, found 2");
-  // The address may be left out.
+  // The address is optional.
   EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"prompt", "x"}}}}).facts.form, Form::text_completion);
   EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}}})
                 .facts.form,
             Form::chat_completion);
 }
 
-TEST(OpenAIBatchLine, MakesMessagesWhatTemplatesExpect) {
+TEST(OpenAIBatchLine, AdaptsMessagesToTemplates) {
   const json parts = {{{"type", "text"}, {"text", "One"}}, {{"type", "text"}, {"text", "two"}}};
   const ApiRequest request = chat({{"messages",
                                     {{{"role", "developer"}, {"content", "Be brief."}},
@@ -139,16 +139,16 @@ TEST(OpenAIBatchLine, MakesMessagesWhatTemplatesExpect) {
                   "`messages`: message 1 has a part of type \"image_url\"");
 }
 
-TEST(OpenAIBatchLine, HasTemplateArgumentsBesideItsMessagesNotInTheirPlace) {
+TEST(OpenAIBatchLine, RejectsTemplateArgumentsThatReplaceMessages) {
   for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
     const ApiRequest request = chat({{"chat_template_kwargs", {{name, json::array()}}}});
     EXPECT_CONTAINS(request.error,
-                    "`chat_template_kwargs`: expected what only the chat template knows, found `" +
+                    "`chat_template_kwargs`: expected variables that only the chat template uses, found `" +
                         std::string(name) + "`");
   }
 }
 
-TEST(OpenAIBatchLine, IgnoresWhatDoesNotChangeTheAnswer) {
+TEST(OpenAIBatchLine, IgnoresFieldsThatDoNotChangeTheAnswer) {
   const ApiRequest request = chat({{"user", "me"},
                                    {"metadata", {{"a", 1}}},
                                    {"store", true},
@@ -163,7 +163,7 @@ TEST(OpenAIBatchLine, IgnoresWhatDoesNotChangeTheAnswer) {
   EXPECT_EQ(request.settings, json::object());
 }
 
-TEST(RequestFields, ReadBiasesStopsAndBadWordsAndTellThemWhereTheyAreSet) {
+TEST(RequestFields, ReadAndWriteBiasesStopsAndBadWords) {
   const json fields = {
       {"logit_bias", {{"5", -100}, {"7", 2.5}}}, {"min_tokens", 3},      {"stop_token_ids", {8, 9}},
       {"include_stop_str_in_output", true},      {"bad_words", {"foo"}}, {"bad_words_ids", {{1, 2}, {3}}}};
@@ -244,13 +244,13 @@ TEST(RequestFields, RefuseSeveralConstraintsAndWrongTypes) {
                   "`json_space`: expected compact or flexible, found \"wide\"");
 }
 
-TEST(RequestFields, RefuseBiasesOfWhatAreNoTokenIds) {
+TEST(RequestFields, RejectBiasesWithoutTokenIds) {
   Request request;
   for (const json& biases : {json{{"five", 1}}, json{{"5x", 1}}, json{{"5", "x"}}, json::array({1}), json(3)})
     EXPECT_THROW(set_fields({{"logit_bias", biases}}, request), RequestError) << biases;
 }
 
-TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
+TEST(OpenAIBatchLine, RejectsUnsupportedFields) {
   const std::vector<std::pair<json, std::string>> members = {
       {{{"stream", true}}, "`stream` is not supported, found true; leave it out"},
       {{{"tools", {{{"type", "function"}}}}},
@@ -261,9 +261,9 @@ TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
        "\"schema\": {...}}}, found {\"type\":\"json_schema\"}"},
       {{{"structured_outputs", {{"lark", "x"}}}},
        "`structured_outputs`: expected json, json_object, regex, choice or grammar, found `lark`"},
-      {{{"max_token", 5}}, "there is no field `max_token`"},
-      {{{"regex", "a+"}}, "there is no field `regex`"},
-      {{{"decoder_ids", {1}}}, "there is no field `decoder_ids`"},
+      {{{"max_token", 5}}, "unknown field `max_token`"},
+      {{{"regex", "a+"}}, "unknown field `regex`"},
+      {{{"decoder_ids", {1}}}, "unknown field `decoder_ids`"},
       {{{"top_logprobs", 5}}, "`top_logprobs` needs \"logprobs\": true"},
       {{{"logprobs", 5}}, "`logprobs`: expected true or false, found 5"},
       {{{"model", 5}}, "`model`: expected a name, found number"},
@@ -271,16 +271,15 @@ TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
   for (const auto& [member, message] : members) EXPECT_CONTAINS(chat(member).error, message);
   EXPECT_CONTAINS(completion({{"echo", 1}}).error, "`echo`: expected true or false, found number");
   EXPECT_CONTAINS(chat({{"echo", true}}).error, "`echo` is not supported");
-  EXPECT_CONTAINS(completion({{"messages", {1}}}).error, "there is no field `messages`");
+  EXPECT_CONTAINS(completion({{"messages", {1}}}).error, "unknown field `messages`");
 
   const json body = {{"prompt", "x"}};
   const std::vector<std::pair<json, std::string>> lines = {
-      {{{"body", body}}, "`custom_id`: expected a text beside `body`, found none"},
-      {{{"custom_id", 5}, {"body", body}}, "`custom_id`: expected a text beside `body`, found number"},
+      {{{"body", body}}, "`custom_id`: expected a text next to `body`, found none"},
+      {{{"custom_id", 5}, {"body", body}}, "`custom_id`: expected a text next to `body`, found number"},
       {{{"custom_id", "a"}, {"body", body}, {"method", "GET"}}, "`method`: expected \"POST\", found \"GET\""},
       {{{"custom_id", "a"}, {"body", body}, {"url", "/v1/embeddings"}}, "found \"/v1/embeddings\""},
-      {{{"custom_id", "a"}, {"body", body}, {"max_tokens", 1}},
-       "there is no field `max_tokens` beside `body`"},
+      {{{"custom_id", "a"}, {"body", body}, {"max_tokens", 1}}, "unknown field `max_tokens` next to `body`"},
       {{{"custom_id", "a"}, {"body", 5}}, "expected an object with `prompt`, found number"},
       {{{"custom_id", "a"}}, "expected an object with `prompt`, found null"},
       {{{"custom_id", "a"}, {"body", json::object()}}, "expected `prompt`, found none"},

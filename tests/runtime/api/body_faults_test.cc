@@ -1,4 +1,4 @@
-// Errors about bodies that are not JSON are in our words, not in those of the library that reads JSON.
+// Errors about bodies that are not JSON use our words, not those of the JSON library.
 #include "runtime/api/api_call.h"
 
 #include <string>

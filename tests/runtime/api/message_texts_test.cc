@@ -14,7 +14,7 @@ Json messages_of(const std::string& body) {
   return read_messages_call(parse_body(body)).prompts.front().conversation->at("messages");
 }
 
-// The text that the model reads instead of a user's block.
+// Returns the text that the model reads for a user's block.
 std::string text_of_block(const std::string& block) {
   return messages_of(R"({"max_tokens": 5, "messages": [{"role": "user", "content": [)" + block + "]}]}")
       .back()
@@ -54,7 +54,7 @@ TEST(MessageTexts, ASummaryOfTheModelIsItsText) {
   EXPECT_EQ(messages.at(1), Json::parse(R"({"role": "assistant", "content": "so far\ny"})"));
 }
 
-// Parts of chats with thinking, as Mistral's and other servers return them.
+// Mistral's and other servers return chats with thinking in such parts.
 TEST(MessageTexts, PartsWithThinkingAreThinking) {
   for (const char* part :
        {R"({"type": "thinking", "thinking": [{"type": "text", "text": "t"}], "closed": true})",

@@ -56,7 +56,7 @@ ApiError error_of(const Reader& read, const Json& body) {
   return {};
 }
 
-// A value of each setting that chats have under its own name.
+// A value for each setting that chats have under its own name.
 const Json kSettings = Json::parse(R"({"temperature": 0.5, "top_p": 0.5, "top_k": 7, "min_p": 0.25,
   "presence_penalty": 0.5, "frequency_penalty": 1.5, "repetition_penalty": 1.25, "logit_bias": {"5": 2},
   "seed": 3, "min_tokens": 2, "stop_token_ids": [4], "include_stop_str_in_output": true, "ignore_eos": true,
@@ -64,7 +64,7 @@ const Json kSettings = Json::parse(R"({"temperature": 0.5, "top_p": 0.5, "top_k"
   "max_thinking_tokens": 8, "steps": 2, "block_length": 4, "unmask": "confidence", "threshold": 0.5,
   "unmask_cache": "none"})");
 
-TEST(Settings, OfChatsAreHonouredInEveryApi) {
+TEST(Settings, ForChatsWorkInEveryApi) {
   for (const auto& [name, value] : kSettings.items()) {
     for (const auto& [api, read] : readers()) {
       const ApiCall call = read({{name, value}});

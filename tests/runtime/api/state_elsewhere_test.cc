@@ -20,7 +20,7 @@ using Place = StateElsewhere::Place;
 
 struct Api {
   const char* name;
-  const char* list;  // member with the conversation; null: there is none
+  const char* list;  // member with the conversation, or null
   Json body;
   std::function<ApiCall(const Json&)> read;
 };
@@ -50,7 +50,7 @@ std::optional<ApiError> error_of(const Api& api, const Json& body) {
   return std::nullopt;
 }
 
-// A value of each member of the table, as clients send it.
+// A value for each member of the table, as clients send it.
 const std::map<std::string, Json>& values() {
   static const std::map<std::string, Json> all = {
       {"thread", {{"type", "create"}}},
@@ -84,7 +84,7 @@ Json value_of(const StateElsewhere& row) {
   return by_code != values().end() ? by_code->second : values().at(std::string(row.member));
 }
 
-// The bodies with the row's member at each place that it may have.
+// Returns bodies with the row's member at each possible place.
 std::vector<Json> bodies_with(const StateElsewhere& row, const Api& api) {
   const std::string member(row.member);
   std::vector<Json> bodies;
@@ -120,7 +120,7 @@ TEST(StateElsewhere, EveryApiRefusesEveryMemberOfTheTableByName) {
         ASSERT_TRUE(error) << "it was accepted";
         EXPECT_EQ(error->status, row.status);
         EXPECT_EQ(error->code, row.code);
-        if (api.list == nullptr && row.member == "prompt") continue;  // a text is expected here
+        if (api.list == nullptr && row.member == "prompt") continue;  // a text is valid here
         EXPECT_NE(error->message.find("`" + std::string(row.name()) + "`"), std::string::npos)
             << error->message;
         EXPECT_NE(error->message.find("; "), std::string::npos) << error->message;
@@ -143,7 +143,8 @@ TEST(StateElsewhere, EmptyValuesAreAccepted) {
   }
 }
 
-// A result of another server's tool is left out, as an answer of the past. A client cannot change it.
+// Results of other servers' tools belong to earlier answers, and a client can't change them. They are left
+// out.
 TEST(StateElsewhere, IdsInResultsOfOtherServersAreAccepted) {
   const Json result = Json::parse(
       R"({"type": "code_execution_tool_result", "tool_use_id": "s", "content": {"type": "code_execution_result",

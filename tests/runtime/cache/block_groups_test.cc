@@ -1,4 +1,4 @@
-// Cache decisions with layers that have windows, and with recurrent ones.
+// Cache decisions with window layers and recurrent layers.
 #include "runtime/cache/block_manager.h"
 #include "tests/runtime/cache/block_sequences.h"
 
@@ -16,20 +16,20 @@ using test::table_of;
 using test::Tokens;
 using test::tokens_from;
 
-// Tokens [0, 6) see what the first of them sees; the seventh, of a window of 6, does not see token 0.
+// Tokens [0, 6) see what the first of them sees. The seventh token, with a window of 6, does not see token 0.
 TEST(BlockGroups, GivesBackTheBlocksThatHaveLeftTheWindow) {
   BlockManager manager(16, 4, {6});
   Tokens tokens = tokens_from(0, 9);
   manager.begin_sequence(1, tokens);
   Blocks blocks;
   ASSERT_TRUE(manager.try_reserve(1, 9, blocks));
-  manager.commit(1, tokens, 8);  // the next one, at 8, sees 3
+  manager.commit(1, tokens, 8);  // the next token, at 8, sees token 3
   EXPECT_EQ(table_of(manager, 1), blocks);
-  manager.commit(1, tokens, 9);  // the one at 9 sees 4
+  manager.commit(1, tokens, 9);  // the token at 9 sees token 4
   EXPECT_EQ(table_of(manager, 1), (Blocks{kNoBlock, blocks[1], blocks[2]}));
   EXPECT_EQ(manager.free_blocks(), 14U);
   manager.check_invariants();
-  // However long it becomes, it owns what the window needs.
+  // A sequence of any length owns only the window's blocks.
   for (std::size_t length = 10; length <= 1000; ++length) {
     tokens.push_back(7);
     ASSERT_TRUE(manager.try_reserve(1, length, blocks));
@@ -41,24 +41,24 @@ TEST(BlockGroups, GivesBackTheBlocksThatHaveLeftTheWindow) {
   manager.check_invariants();
 }
 
-TEST(BlockGroups, GivesBackTheBlocksOfWindowedLayersAlone) {
+TEST(BlockGroups, FreesTheBlocksOfWindowedLayersSeparately) {
   BlockManager manager(32, 4, {std::nullopt, 6, 10});
   run(manager, 1, tokens_from(0, 40));
   const auto behind = [&](std::size_t group) {
     return std::ranges::count(manager.table(1, group), kNoBlock);
   };
   EXPECT_EQ(behind(0), 0);
-  EXPECT_EQ(behind(1), 8);  // the token at 40 sees 35
-  EXPECT_EQ(behind(2), 7);  // and 31
+  EXPECT_EQ(behind(1), 8);  // the token at 40 sees token 35
+  EXPECT_EQ(behind(2), 7);  // and token 31
   EXPECT_EQ(manager.free_blocks(), 32U - 10 - 2 - 3);
 }
 
-TEST(BlockGroups, FindsABeginningOfWhichTheWindowsBlocksAreLeft) {
+TEST(BlockGroups, FindsABeginningWhoseWindowsBlocksAreStillCached) {
   BlockManager manager(20, 4, {std::nullopt, 6});
   const Tokens tokens = tokens_from(0, 33);
-  run(manager, 1, tokens);  // 9 blocks of the first group, at the end 2 of the second
+  run(manager, 1, tokens);  // 9 blocks of the first group, and finally 2 of the second
   manager.end_sequence(1);
-  // Others take the blocks that went first: the window's, from the beginning on.
+  // Other sequences take the blocks that were freed first: the window's, from the beginning on.
   Blocks taken;
   manager.begin_sequence(2, tokens_from(100, 1));
   ASSERT_TRUE(manager.try_reserve(2, 16, taken));
@@ -67,13 +67,13 @@ TEST(BlockGroups, FindsABeginningOfWhichTheWindowsBlocksAreLeft) {
   EXPECT_EQ(match.tokens, 32U);
   EXPECT_EQ(std::ranges::count(match.tables[0], kNoBlock), 0);
   EXPECT_EQ(std::ranges::count(match.tables[1], kNoBlock), 6);
-  // A shorter beginning would need blocks of the window that are gone.
+  // A shorter beginning would need freed blocks of the window.
   EXPECT_EQ(manager.match_prefix(tokens_from(0, 13)).tokens, 0U);
   EXPECT_EQ(manager.begin_sequence(3, tokens), 32U);
   manager.check_invariants();
 }
 
-TEST(BlockGroups, FindsWhatWasComputedAgainInsteadOfItsIdleDuplicate) {
+TEST(BlockGroups, FindsARecomputedBlockInsteadOfItsIdleDuplicate) {
   BlockManager manager(20, 4, {std::nullopt, 6});
   run(manager, 1, tokens_from(0, 33));
   manager.end_sequence(1);
@@ -82,7 +82,7 @@ TEST(BlockGroups, FindsWhatWasComputedAgainInsteadOfItsIdleDuplicate) {
   ASSERT_TRUE(manager.try_reserve(2, 16, taken));
   manager.end_sequence(2);
   const Tokens beginning = tokens_from(0, 13);
-  ASSERT_EQ(run(manager, 3, beginning), 0U);  // without the window's blocks the others are of no use
+  ASSERT_EQ(run(manager, 3, beginning), 0U);  // without the window's blocks, the other blocks are useless
   const Blocks computed = table_of(manager, 3);
   manager.end_sequence(3);
   manager.check_invariants();
@@ -90,7 +90,7 @@ TEST(BlockGroups, FindsWhatWasComputedAgainInsteadOfItsIdleDuplicate) {
   EXPECT_EQ(match.tables[0], (Blocks{computed[0], computed[1], computed[2]}));
 }
 
-TEST(BlockGroups, FindsWhatIsLeftOfATextWhoseBeginningNoBlockHolds) {
+TEST(BlockGroups, FindsTheRestOfATextWhoseBeginningWasEvicted) {
   BlockManager manager(4, 4, {6});
   Tokens tokens;
   manager.begin_sequence(1, tokens);
@@ -107,7 +107,7 @@ TEST(BlockGroups, FindsWhatIsLeftOfATextWhoseBeginningNoBlockHolds) {
   manager.check_invariants();
 }
 
-TEST(BlockGroups, ReservesForAllGroupsOrForNone) {
+TEST(BlockGroups, ReservesInAllGroupsOrNotAtAll) {
   BlockManager manager(5, 4, {std::nullopt, 6});
   manager.begin_sequence(1, tokens_from(0, 12));
   Blocks new_blocks;
@@ -119,7 +119,7 @@ TEST(BlockGroups, ReservesForAllGroupsOrForNone) {
   EXPECT_TRUE(std::ranges::equal(manager.table(1, 1), Blocks{2, 3}));
 }
 
-// Computes all of a sequence's tokens and keeps its state at some positions.
+// Computes all of a sequence's tokens and saves its state at some positions.
 std::size_t run_recurrent(BlockManager& manager, SequenceId id, const Tokens& tokens,
                           const std::vector<std::size_t>& kept) {
   const std::size_t cached = manager.begin_sequence(id, tokens);
@@ -154,7 +154,7 @@ TEST(BlockGroups, EvictsTheStateThatWasUsedLeastRecently) {
     manager.end_sequence(1);
   }
   EXPECT_TRUE(kept(0) && kept(100) && kept(200));
-  run_recurrent(manager, 1, tokens_from(0, 12), {});  // the slot beside the snapshots, which is used again
+  run_recurrent(manager, 1, tokens_from(0, 12), {});  // the slot next to the snapshots, which is reused
   manager.end_sequence(1);
   run_recurrent(manager, 1, tokens_from(300, 12), {8});
   manager.end_sequence(1);
@@ -162,7 +162,7 @@ TEST(BlockGroups, EvictsTheStateThatWasUsedLeastRecently) {
   EXPECT_FALSE(kept(100));
 }
 
-TEST(BlockGroups, KeepsOneStateOfWhatTwoSequencesCompute) {
+TEST(BlockGroups, KeepsOneStateForTwoEqualSequences) {
   BlockManager manager(32, 4, {std::nullopt}, hash_of_block, 8);
   const Tokens tokens = tokens_from(0, 12);
   for (const SequenceId id : {1, 2}) {
@@ -196,7 +196,7 @@ TEST(BlockGroups, KeepsStatesForSequencesWhenMoreCopiesAreWanted) {
   manager.check_invariants();
 }
 
-TEST(BlockGroups, KeepsTheLatestStateOfASequenceUnlessOthersHaveUsedIt) {
+TEST(BlockGroups, KeepsTheLatestStateOfASequenceIfOthersHaveNotUsedIt) {
   BlockManager manager(64, 4, {std::nullopt}, hash_of_block, 8);
   const Tokens tokens = tokens_from(0, 40);
   const auto compute = [&](SequenceId id, std::size_t end) {

@@ -1,6 +1,6 @@
-// Random operations on a block manager whose blocks are really written to. What a position of the cache holds
-// depends on all tokens up to it, so the model stores the whole beginning of the text in every position, and
-// looks whether a sequence still finds its own text there.
+// Random operations on a block manager with real contents. A cache position depends on all tokens up to it,
+// so the model stores the whole beginning of the text at every position, and checks that a sequence still
+// finds its own text there.
 #include "runtime/cache/block_manager.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct ModelCase {
   BlockOwners owners = {};
 };
 
-// For GoogleTest, which otherwise prints bytes.
+// Prevents GoogleTest from printing bytes.
 void PrintTo(const ModelCase& c, std::ostream* stream) { *stream << c.name; }
 
 class TestedModel {
@@ -82,12 +82,12 @@ class TestedModel {
   };
   // A position of the cache.
   struct Slot {
-    std::size_t group = 0;  // that it was written for
-    std::string salt;       // of the sequence that wrote it
-    Tokens text;            // up to the position that was written there
+    std::size_t group = 0;  // group of the writing sequence
+    std::string salt;       // salt of the writing sequence
+    Tokens text;            // tokens up to the written position
   };
 
-  // Two different tokens: beginnings in common are frequent.
+  // Uses only two different tokens, so common beginnings are frequent.
   void extend(Tokens& tokens, std::size_t count) {
     for (; count > 0; --count) tokens.push_back(static_cast<TokenId>(random_() % 2));
   }
@@ -167,7 +167,7 @@ class TestedModel {
       slot(id, group, position) = {group, sequence.salt, {sequence.tokens.begin(), end}};
   }
 
-  // What the next token will see, in every group.
+  // Checks the positions that the next token sees, in every group.
   void expect_intact(SequenceId id, const Sequence& sequence) {
     for (std::size_t group = 0; group < windows_.size(); ++group) {
       const std::size_t window = windows_[group].value_or(sequence.computed + 1);
@@ -289,7 +289,7 @@ TEST_P(BlockManagerModel, EverySequenceAlwaysFindsItsOwnText) {
     ASSERT_FALSE(HasFailure()) << "operation " << i;
   }
   model.end_all();
-  // The cases are such that these do occur; otherwise the test would show less than its name says.
+  // The test is meaningful only if these cases occur.
   EXPECT_GT(model.tokens_found(), 100U);
   EXPECT_GT(model.refusals(), 10U);
   EXPECT_GT(model.blocks_lent(), 100U);

@@ -1,4 +1,4 @@
-// Small cases of cache decisions: what is shared, what is evicted, what is refused.
+// Small cases of cache decisions: sharing, eviction, rejection.
 #include "runtime/cache/block_manager.h"
 
 #include "tests/runtime/cache/block_sequences.h"
@@ -55,7 +55,7 @@ TEST(BlockManager, FindsOnlyBlocksOfTheSameSalt) {
   manager.check_invariants();
 }
 
-// Neither can a salt be taken for tokens, nor are hashes trusted.
+// A salt can't be mistaken for tokens, and equal hashes are not trusted.
 TEST(BlockManager, DoesNotMistakeASaltForTokensWhoseHashIsEqual) {
   BlockManager manager(32, 1, {std::nullopt},
                        [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 1; });
@@ -68,7 +68,7 @@ TEST(BlockManager, DoesNotMistakeASaltForTokensWhoseHashIsEqual) {
 
 bool memory_is_short = false;
 
-TEST(BlockManager, HasNotBegunASequenceForWhichThereIsNoMemory) {
+TEST(BlockManager, DoesNotBeginASequenceWithoutMemory) {
   BlockManager manager(32, 4, {std::nullopt},
                        [](std::uint64_t preceding, std::span<const TokenId> tokens) -> std::uint64_t {
                          if (memory_is_short && tokens.size() == 4) throw std::bad_alloc();
@@ -88,7 +88,7 @@ TEST(BlockManager, HasNotBegunASequenceForWhichThereIsNoMemory) {
 TEST(BlockManager, CountsTheBlocksThatAPromptStillNeeds) {
   BlockManager manager(32, 4, {std::nullopt, 6});
   manager.begin_sequence(1, tokens_from(0, 40));
-  // 10 blocks, and of the window 5 tokens and a chunk of 8, which are in 4 blocks at most.
+  // 10 blocks, and for the window 5 tokens and a chunk of 8, which touch at most 4 blocks.
   EXPECT_EQ(manager.missing_blocks(1, 40, 8), 10U + 4);
   Blocks new_blocks;
   EXPECT_TRUE(manager.try_reserve(1, 8, new_blocks));
@@ -125,7 +125,7 @@ TEST(BlockManager, SharesNothingAfterTheFirstDifference) {
   Tokens second = tokens_from(0, 12);
   second[1] = 99;
   run(manager, 1, tokens_from(0, 12));
-  EXPECT_EQ(run(manager, 2, second), 0U);  // though its second and third blocks hold equal tokens
+  EXPECT_EQ(run(manager, 2, second), 0U);  // although its second and third blocks have equal tokens
 }
 
 TEST(BlockManager, LeavesOneTokenToBeComputed) {
@@ -183,7 +183,7 @@ TEST(BlockManager, KeepsABlockUntilItsLastOwnerEnds) {
 
 TEST(BlockManager, EvictsTheLeastRecentlyUsedAndOfOneSequenceItsEnd) {
   BlockManager manager(6, 4);
-  const Tokens old = tokens_from(0, 13);      // three full blocks and one that is not
+  const Tokens old = tokens_from(0, 13);      // three full blocks and a partial one
   const Tokens recent = tokens_from(100, 8);  // two full blocks
   run(manager, 1, old);
   run(manager, 2, recent);
@@ -193,7 +193,7 @@ TEST(BlockManager, EvictsTheLeastRecentlyUsedAndOfOneSequenceItsEnd) {
 
   Blocks new_blocks;
   manager.begin_sequence(3, tokens_from(200, 1));
-  manager.try_reserve(3, 4, new_blocks);  // the block of unknown contents
+  manager.try_reserve(3, 4, new_blocks);  // the block with unknown contents
   EXPECT_EQ(manager.match_prefix(old).tokens, 12U);
   manager.try_reserve(3, 8, new_blocks);
   EXPECT_EQ(manager.match_prefix(old).tokens, 8U);
@@ -206,7 +206,7 @@ TEST(BlockManager, EvictsTheLeastRecentlyUsedAndOfOneSequenceItsEnd) {
 TEST(BlockManager, TakesBlocksOfUnknownContentsFirst) {
   BlockManager manager(2, 4);
   run(manager, 1, tokens_from(0, 4));
-  run(manager, 2, tokens_from(100, 3));  // not full: nobody can find it
+  run(manager, 2, tokens_from(100, 3));  // not full, so no sequence can find it
   manager.end_sequence(1);
   manager.end_sequence(2);
   Blocks new_blocks;
@@ -254,8 +254,8 @@ TEST(BlockManager, CollisionOfHashesMixesNothing) {
             (Blocks{manager.table(1)[0], manager.table(1)[1]}));
   EXPECT_EQ(manager.match_prefix(tokens_from(100, 9)).tables[0],
             (Blocks{manager.table(2)[0], manager.table(2)[1]}));
-  // The second block of one after the first of the other: every hash and every token is known, the row is
-  // not.
+  // The second block of one text follows the first block of the other. Every hash and token is known, but not
+  // their order.
   Tokens mixed = tokens_from(0, 4);
   const Tokens tail = tokens_from(104, 5);
   mixed.insert(mixed.end(), tail.begin(), tail.end());

@@ -1,4 +1,4 @@
-// Ranks that keep one copy of the cache own runs of its blocks.
+// Ranks that share one copy of the cache own runs of its blocks.
 #include "runtime/cache/block_manager.h"
 #include "tests/runtime/cache/block_sequences.h"
 
@@ -38,16 +38,16 @@ TEST(BlockOwners, OwnTheSplitsOfASequenceInTurn) {
       << "the most free blocks come first";
 }
 
-TEST(BlockOwners, ContinueAfterAReusedPrefixWhereTheEarlierSequenceWouldHave) {
+TEST(BlockOwners, ContinueAReusedPrefixLikeTheEarlierSequence) {
   BlockManager manager = manager_of(24, {3, 2});
   const Tokens tokens = tokens_from(0, 8 * kBlock);
-  run(manager, 1, tokens_from(500, kBlock));  // so that sequence 2 does not begin with the first owner
+  run(manager, 1, tokens_from(500, kBlock));  // so that sequence 2 begins with a different owner
   run(manager, 2, Tokens(tokens.begin(), tokens.begin() + 3 * kBlock));
   EXPECT_EQ(run(manager, 3, tokens), 3 * kBlock);
   EXPECT_EQ(owners_of(manager, 3, 3), (std::vector<std::size_t>{1, 1, 2, 2, 0, 0, 1, 1}));
 }
 
-TEST(BlockOwners, LendBlocksIfTheNextOwnerHasNone) {
+TEST(BlockOwners, LendBlocksToAnOwnerWithoutFreeBlocks) {
   BlockManager manager = manager_of(6, {3, 1});
   run(manager, 1, tokens_from(0, 3 * kBlock));
   run(manager, 2, tokens_from(1000, kBlock));
@@ -56,8 +56,8 @@ TEST(BlockOwners, LendBlocksIfTheNextOwnerHasNone) {
   EXPECT_EQ(manager.free_blocks(), 0U);
 }
 
-// 64 chats at a time, of different lengths, begin and end in a pool of four owners.
-TEST(BlockOwners, OfManyShortChatsFillEvenly) {
+// 64 chats of different lengths begin and end concurrently in a pool of four owners.
+TEST(BlockOwners, FillEvenlyWithManyShortChats) {
   constexpr std::size_t kOwners = 4;
   BlockManager manager = manager_of(4096, {kOwners, 16});
   std::mt19937 random(5);

@@ -25,7 +25,7 @@ inline Blocks table_of(const BlockManager& manager, SequenceId id) {
   return {table.begin(), table.end()};
 }
 
-// Begins a sequence and computes all its tokens; returns how many were cached.
+// Begins a sequence and computes all its tokens. Returns how many were cached.
 inline std::size_t run(BlockManager& manager, SequenceId id, const Tokens& tokens, const char* salt = "") {
   const std::size_t cached = manager.begin_sequence(id, tokens, salt);
   Blocks new_blocks;

@@ -1,4 +1,5 @@
-// Answers that are held to calls: what grammars allow is read back, and what templates write is allowed.
+// Answers restricted to calls: texts that grammars allow are read back, and texts that templates write are
+// allowed.
 #include "runtime/chat/answer_grammar.h"
 
 #include "runtime/chat/message_reader.h"
@@ -41,7 +42,7 @@ void expect_allowed_call(const ToolCall& call) {
   }
 }
 
-// A text that a grammar derives: any bytes at first, and then the shortest way to its end.
+// Returns a text of a grammar: random bytes first, then the shortest way to its end.
 std::string random_text(const constraint::Automaton& automaton, std::mt19937& random) {
   constraint::StateMachine machine(automaton);
   constraint::ShortestTexts distances(machine);
@@ -90,7 +91,7 @@ struct HeldAnswer {
   AnswerSyntax syntax;
 };
 
-// The whole of an answer are calls that fit their schemas.
+// The whole answer consists of calls that match their schemas.
 TEST(CallGrammar, RequiredCallsAreReadBackForEveryTemplate) {
   std::mt19937 random(5);
   std::size_t several = 0;
@@ -139,12 +140,12 @@ TEST(CallGrammar, TextAndStrictCallsAreReadBackForEveryTemplate) {
     EXPECT_TRUE(matcher.matches(call("get_weather", R"({"city": "Rome", "days": 2})"))) << held.gbnf;
     EXPECT_TRUE(matcher.matches(call("get_time", R"({"any": ["thing"]})"))) << held.gbnf;
     EXPECT_FALSE(matcher.begins(call("get_weather", R"({"city": "Paris", "days": 2})"))) << held.gbnf;
-    // It may be text, where a name has nothing before it.
+    // The answer may be text if no sign precedes a name.
     EXPECT_TRUE(held.read(call("get_rain", "{}")).calls.empty());
   }
 }
 
-// Random walks write calls and texts of the shape. Calls' markers inside a text stay text.
+// Random walks write calls and schema texts. Markers of calls inside a text stay text.
 TEST(CallsOrConstraint, AreReadBackForEveryTemplate) {
   std::mt19937 random(7);
   const Constraint shape = constraint::JsonSchema{
@@ -188,7 +189,7 @@ TEST(CallsOrConstraint, AreReadBackForEveryTemplate) {
   EXPECT_GT(texts, 50U);
 }
 
-// A model is held to the notation that it knows, if that has JSON.
+// A model is restricted to its own notation, if the notation contains JSON.
 TEST(CallGrammar, AllowsCallsAsTemplatesWriteThem) {
   if (!has_published_templates()) GTEST_SKIP() << "../shared/fixtures/chat is not there";
   const Json call = Json::array({"get_weather", {{"city", "Rome"}, {"days", 2}}});
@@ -221,7 +222,7 @@ TEST(CallGrammar, ANamedToolIsTheOnlyOne) {
 }
 
 // gpt-oss sends calls to functions, and texts into its last channel.
-TEST(CallGrammar, HoldsChannelsToo) {
+TEST(CallGrammar, CoversChannels) {
   const MessageSyntax syntax = syntax_of_template("<|channel|>");
   const CallShape shape =
       find_call_shape(syntax, [](const Json&, bool) { return std::optional<std::string>(); });
@@ -231,7 +232,7 @@ TEST(CallGrammar, HoldsChannelsToo) {
   EXPECT_FALSE(matcher.begins("<|channel|>commentary to=functions.note<|message|>{\"city\""));
 }
 
-TEST(CallGrammar, RefusesParametersThatAreNoSchemaOfObjects) {
+TEST(CallGrammar, RejectsParametersWithoutAnObjectSchema) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("x")", "`tools`: expected as parameters of `f` a JSON Schema of the type object, found \"x\""},
       {R"({"type": "string"})", "a JSON Schema of the type object, found \"string\"; correct it"},
@@ -252,7 +253,7 @@ TEST(CallGrammar, RefusesParametersThatAreNoSchemaOfObjects) {
   }
 }
 
-TEST(FrameGrammar, IsWhatAModelWritesBeforeItsAnswer) {
+TEST(FrameGrammar, MatchesTheTextBeforeAnAnswer) {
   const auto matches = [](const std::string& source, Thinking thinking, bool has_calls,
                           const std::string& text) {
     const std::string frame = frame_grammar(syntax_of_template(source), thinking, has_calls);

@@ -1,4 +1,4 @@
-// Calls as models write them that are not quite right: what is meant is read, whole and streamed alike.
+// Calls with mistakes that models make: the intended calls are read, from whole and streamed answers alike.
 #include "tests/runtime/chat/read_messages.h"
 
 namespace tp::test {
@@ -23,7 +23,7 @@ Json read(const std::string& sign, const std::string& text, Ending ending = Endi
   return test::read(test::syntax_of(sign, kTools), text, ending);
 }
 
-TEST(CallFaults, ACallWithoutArgumentsHasNone) {
+TEST(CallFaults, ACallMayHaveNoArguments) {
   const std::pair<std::string, std::string> cases[] = {
       {"<tool_call>", "<tool_call>{\"name\": \"get_time\"}</tool_call>"},
       {"<tool_call>", "<tool_call>\n{\"name\": \"get_time\", \"arguments\": null}\n</tool_call>"},
@@ -65,7 +65,7 @@ TEST(CallFaults, ACallWithoutArgumentsHasNone) {
             message("", Json::parse(R"([["get_time", {}], ["note", {"text": "a"}]])")));
 }
 
-// A block of code is no end, also for a model that was told to call in JSON.
+// A code block does not end a call, even for a model that was told to call in JSON.
 TEST(CallFaults, ArgumentsMayBeInABlockOfCode) {
   AnswerSyntax syntax = syntax_of("<｜tool▁call▁begin｜>", kTools);
   syntax.syntax.calls = also_as_json(syntax.syntax.calls);
@@ -74,7 +74,7 @@ TEST(CallFaults, ArgumentsMayBeInABlockOfCode) {
       message("", only("note", {{"text", "a"}})));
 }
 
-TEST(CallFaults, OtherMembersAreNoArguments) {
+TEST(CallFaults, OtherMembersAreIgnored) {
   for (const char* call :
        {R"({"name": "note", "text": "a"})", R"({"name": "note", "arguments": 3})",
         R"({"name": "note", "arguments": "a"})", R"({"name": "note", "arguments": [1]})"}) {
@@ -121,7 +121,7 @@ TEST(CallFaults, PythonsWordsAndQuotesAreRead) {
             message("", only("order", meant)));
 }
 
-// A call in each of the notations with tags.
+// A call in each notation with tags.
 struct Tags {
   std::string sign, begin, head, head_end, key, key_end, value_end, tail, end;
 
@@ -149,7 +149,7 @@ const std::vector<Tags>& tag_notations() {
   return kNotations;
 }
 
-TEST(CallFaults, TheSchemaSaysTheTypesOfValuesInTags) {
+TEST(CallFaults, ValuesInTagsHaveTheSchemasTypes) {
   const Json cases = Json::parse(R"([
     ["zip", "10115", "10115"], ["zip", "null", null], ["zip", "None", null], ["zip", "true", "true"],
     ["phone", "0301234", "0301234"], ["phone", "12", "12"], ["code", "10115", "10115"], ["const", "7", "7"],
@@ -163,7 +163,7 @@ TEST(CallFaults, TheSchemaSaysTheTypesOfValuesInTags) {
       const std::string call = tags.call("order", tags.parameter(one.at(0), one.at(1)));
       EXPECT_EQ(read(tags.sign, call), message("", only("order", {{one.at(0), one.at(2)}}))) << call;
     }
-    // All digits of a number stay.
+    // All digits of a number are kept.
     const auto reader = make_message_reader(syntax_of(tags.sign, kTools));
     MessagePieces pieces =
         reader->push(tags.call("order", tags.parameter("count", "123456789012345678901234567890")));
@@ -215,7 +215,7 @@ TEST(CallFaults, MarksThatAreMissingAreMeant) {
       EXPECT_EQ(read(tags.sign, text + "\n" + more), message("", Json::array({send, time}))) << text;
       EXPECT_EQ(read(tags.sign, more + "\n" + text), message("", Json::array({time, send}))) << text;
     }
-    // The mere beginning of a call is not a call.
+    // The beginning of a call by itself is not a call.
     for (const std::string& text :
          {tags.begin + head + ann, tags.begin + head + ann + open_hi, tags.begin + head})
       EXPECT_EQ(read(tags.sign, text), message(text)) << text;

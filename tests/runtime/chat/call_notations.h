@@ -21,10 +21,10 @@ inline std::string object_of(const std::string& name, const std::string& argumen
 inline Json one_call() { return Json::array({kOslo}); }
 inline Json two_calls() { return Json::array({kOslo, kNote}); }
 
-// A family's notation of calls, with the sign by which templates show it, and the two calls in it.
+// A family's notation of calls, the sign by which templates show it, and the two calls in it.
 struct Notation {
   std::string name;
-  std::string sign;  // in its templates
+  std::string sign;  // the sign in its templates
   std::string two_calls;
 };
 

@@ -1,4 +1,4 @@
-// Chat templates of published models, and calls as they write them.
+// Chat templates of published models, and calls in their notations.
 #pragma once
 
 #include "model/chat/chat_template.h"
@@ -16,11 +16,11 @@ namespace tp::test {
 
 using Json = nlohmann::ordered_json;
 
-// Whether the templates of published models are there.
+// Whether the templates of published models are available.
 inline bool has_published_templates() { return std::filesystem::exists(TP_SHARED_FIXTURES "/chat"); }
 
-// Short templates that write calls like those of published models, and templates of published models if they
-// are there.
+// Returns short templates that write calls like published models, and templates of published models, if
+// available.
 inline std::vector<std::filesystem::path> chat_fixtures() {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::path folder : {TP_SHARED_FIXTURES "/chat", TP_TEST_DATA "/chat"}) {
@@ -30,7 +30,7 @@ inline std::vector<std::filesystem::path> chat_fixtures() {
   return files;
 }
 
-// Names and arguments of calls; the second has what is hard to read.
+// Names and arguments of calls. The second call is hard to read.
 inline const Json kTools = Json::parse(R"([
   {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}},
@@ -53,7 +53,7 @@ inline Json assistant_with(const Json& calls) {
   Json list = Json::array();
   for (const Json& call : calls) {
     const Json function = {{"name", call.at(0)},
-                           {"arguments", call.at(1).dump()}};  // a text, as clients send it
+                           {"arguments", call.at(1).dump()}};  // as a text, like in clients' requests
     list.push_back({{"id", "abcdefghi"}, {"type", "function"}, {"function", function}});
   }
   return {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", list}};
@@ -87,18 +87,19 @@ struct ChatFixture {
   ToolRendering rendering;
 };
 
-// What a model says that calls tools: what the template writes for such an answer after the prompt of one.
+// Returns a model's answer with these calls: the text that the template writes after the prompt for an
+// assistant message with the calls.
 inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
   const std::string prompt = fixture.render(Json::array({user()}), true);
   const std::string whole = fixture.render(Json::array({user(), assistant_with(calls)}), false);
-  // A prompt may end with more than an answer begins with, such as a new line or <think>.
+  // A prompt may end with more text than an answer begins with, such as a newline or <think>.
   std::size_t same = 0;
   while (same < prompt.size() && same < whole.size() && prompt[same] == whole[same]) ++same;
   // <think> and the markers of calls begin alike.
   if (const std::size_t marker = whole.rfind('<', same); marker != whole.npos && marker + 5 > same)
     same = marker;
   std::string answer = whole.substr(same);
-  // What ends an answer is no part of it, and the same as after a text.
+  // Removes the end of the answer, which is the same as the end of a plain text.
   const std::string plain =
       fixture.render(Json::array({user(), {{"role", "assistant"}, {"content", "[text]"}}}), false);
   const std::string end = plain.substr(plain.rfind("[text]") + 6);
@@ -107,7 +108,7 @@ inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
     answer.erase(answer.size() - (end.size() - place));
     break;
   }
-  // Templates of models that think leave thinking out of the prompts of answers that are there.
+  // Templates of thinking models omit the thinking of earlier answers.
   for (const char* begin : {"<｜Assistant｜>"}) {
     if (answer.starts_with(begin)) answer.erase(0, std::string_view(begin).size());
   }

@@ -1,4 +1,4 @@
-// Chat templates of published models: calls that they render are read back.
+// Chat templates of published models: rendered calls are read back.
 #include "runtime/chat/message_reader.h"
 #include "tests/runtime/chat/chat_fixture.h"
 #include "tests/runtime/chat/read_messages.h"
@@ -16,19 +16,20 @@ Json calls_of(const Message& message) {
   return calls;
 }
 
-TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
+TEST(ChatFixtures, RenderedCallsAreReadBackFromAnyPieces) {
   std::size_t native = 0;
   std::mt19937 random(3);
   for (const auto& file : chat_fixtures()) {
     SCOPED_TRACE(file.filename().string());
     const ChatFixture fixture(file);
     if (fixture.source.find("tool") != std::string::npos) ++native;
-    // Llama 3.1's template takes a single call, GLM-4's a message for each, DeepSeek's ends after two.
+    // Llama 3.1's template allows a single call, GLM-4's one message per call, and DeepSeek's ends after two
+    // calls.
     for (const Json& call : kCalls) {
       const Json expected = Json::array({call});
       const std::string answer = answer_of(fixture, expected);
       AnswerSyntax syntax{.is_plain = false, .syntax = fixture.rendering.syntax(), .tools = ToolSet(kTools)};
-      // GLM-4.7's prompt has begun to think, and so its answers end that first.
+      // GLM-4.7's prompt begins thinking, so its answers must end it first.
       const std::string& end = syntax.syntax.thinking.end;
       syntax.begins_thinking = !end.empty() && answer.starts_with(end);
       const Message whole = read_message(syntax, answer);
@@ -51,7 +52,7 @@ TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
   EXPECT_GE(native, has_published_templates() ? 14U : 6U);
 }
 
-// Those that take several calls in one message.
+// Only these fixtures allow several calls in one message.
 TEST(ChatFixtures, SeveralCallsOfAMessageAreReadBack) {
   for (const char* name : {"qwen2.5", "mistral-v0.3", "lc-mistral-nemo-instruct-2407",
                            "lc-mistral-large-instruct-2407", "lc-granite-3.0-8b-instruct", "gemma2"}) {
@@ -86,8 +87,8 @@ TEST(ChatFixtures, Qwen35ThinksFromItsPromptOnAndCallsWithTags) {
                     "I call <function=note>."));
 }
 
-// A model is told of its tools, whatever its template knows of them, and of what came of calls.
-TEST(ChatFixtures, EveryTemplateTellsOfToolsCallsAndResults) {
+// A model always learns about its tools and about results of calls, whatever its template supports.
+TEST(ChatFixtures, EveryTemplateRendersToolsCallsAndResults) {
   for (const auto& file : chat_fixtures()) {
     SCOPED_TRACE(file.filename().string());
     const ChatFixture fixture(file);

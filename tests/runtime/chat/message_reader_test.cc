@@ -1,4 +1,4 @@
-// Messages in a model's text, in the notations of the families.
+// Messages in a model's text, in the families' notations.
 #include "tests/runtime/chat/call_notations.h"
 #include "tests/runtime/chat/read_messages.h"
 
@@ -40,7 +40,7 @@ TEST(MessageReader, KeepsTheTextBeforeAndAfterCalls) {
   for (const Notation& notation : notations()) {
     if (notation.two_calls.starts_with('{') || notation.two_calls.starts_with('[') ||
         notation.sign == "<|channel|>")
-      continue;  // what may come without a marker comes alone
+      continue;  // calls without a marker fill the whole answer
     if (notation.name == "Mistral, a list") continue;
     SCOPED_TRACE(notation.name);
     EXPECT_EQ(read(syntax_of(notation.sign), "Let me see.\n\n" + notation.two_calls + "\nThere."),
@@ -55,8 +55,8 @@ TEST(MessageReader, LeavesCallsAloneWithoutTools) {
   }
 }
 
-// Every beginning of a text with calls, as where max_tokens ends it: nothing of it is lost, and what is
-// complete is a call.
+// Reads every beginning of a text with calls, as if max_tokens had ended it. Nothing is lost, and complete
+// calls are calls.
 TEST(MessageReader, TakesOnlyCompleteCallsOfATextThatIsCutOff) {
   for (const Notation& notation : notations()) {
     SCOPED_TRACE(notation.name);
@@ -69,7 +69,7 @@ TEST(MessageReader, TakesOnlyCompleteCallsOfATextThatIsCutOff) {
   }
 }
 
-TEST(MessageReader, LeavesTextThatIsNoCallAsItIs) {
+TEST(MessageReader, KeepsTextThatIsNotACall) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"<tool_call>", "<tool_call>\n{\"name\": \"unknown\", \"arguments\": {}}\n</tool_call>"},
       {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": 3}\n</tool_call>"},
@@ -97,7 +97,7 @@ TEST(MessageReader, LeavesTextThatIsNoCallAsItIs) {
   for (const auto& [sign, text] : cases) EXPECT_EQ(read(syntax_of(sign), text), message(text)) << text;
 }
 
-TEST(MessageReader, FindsACallAfterAMarkerThatBeginsNone) {
+TEST(MessageReader, FindsACallAfterAMarkerWithoutACall) {
   const std::string call = "<tool_call>" + object_of("get_weather", kOsloJson) + "</tool_call>";
   EXPECT_EQ(read(syntax_of("<tool_call>"), "<tool_call><tool_call>" + call),
             message("<tool_call><tool_call>", one_call()));
@@ -115,8 +115,8 @@ TEST(MessageReader, ReadsGlm4sCallAsTheWholeAnswer) {
   EXPECT_EQ(read(syntax_of("[gMASK]"), "get_weather\n" + kOsloJson), message("", one_call()));
 }
 
-// A parameter that is a text stays one, whatever it looks like.
-TEST(MessageReader, ConvertsTaggedArgumentsAsTheirSchemaSays) {
+// A text parameter stays a text, even if it looks like something else.
+TEST(MessageReader, ConvertsTaggedArgumentsByTheirSchema) {
   EXPECT_EQ(
       read(syntax_of("<tool_call>"),
            "<tool_call>get_weather<arg_key>city</arg_key><arg_value>7</arg_value><arg_key>days</arg_key>"
@@ -178,7 +178,7 @@ TEST(MessageReader, ReadsChannels) {
             message("Yes"));
 }
 
-// Arguments are passed on as they come, from the first value on.
+// Arguments are streamed as they arrive, beginning with the first value.
 TEST(MessageReader, StreamsArgumentsByteByByte) {
   const auto reader = make_message_reader(syntax_of("<tool_call>"));
   EXPECT_EQ(said(reader->push("A <tool_c")), (Said{{Kind::text, "A"}}));
@@ -191,7 +191,7 @@ TEST(MessageReader, StreamsArgumentsByteByByte) {
   EXPECT_EQ(said(reader->finish(Ending::complete)), Said{});
 }
 
-// A stream cannot take a call back that it has passed on, so it stays a call, with what the model wrote.
+// A stream can't retract a call that it has passed on, so it stays a call, with the model's text.
 TEST(MessageReader, ACallThatBreaksAfterItsFirstValueStaysACall) {
   const auto reader = make_message_reader(syntax_of("<tool_call>"));
   EXPECT_EQ(said(reader->push("<tool_call>{\"name\": \"note\", \"arguments\": {\"a\": 1")),
@@ -226,7 +226,7 @@ void expect_same_byte_by_byte(const AnswerSyntax& syntax, const std::string& tex
   EXPECT_EQ(shown(read_in_pieces(syntax, text, one, Ending::complete)), whole) << text.substr(0, 200);
 }
 
-// No text takes more than linear time, breaks the reader, or is lost or invented.
+// No text takes more than linear time or breaks the reader, and no part is lost or invented.
 TEST(MessageReader, SurvivesHostileText) {
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "{\"a\": ";
@@ -235,7 +235,7 @@ TEST(MessageReader, SurvivesHostileText) {
   std::string markers;
   for (int i = 0; i < 100'000; ++i) markers += "<tool_call>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), markers)), message(markers));
-  // The end of the value is certain only at the end of the answer, and then the markers are read again.
+  // The value's end is certain only at the end of the answer. Markers are then read again.
   const std::string complete = "<tool_call><function=note><parameter=a>1</parameter></function></tool_call>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), complete + " x" + markers)),
             message("x" + markers, only("note", {{"a", 1}})));
@@ -265,8 +265,8 @@ TEST(MessageReader, SurvivesHostileText) {
   EXPECT_EQ(shown(read_message(syntax_of("<|tool_call>"), brackets)), message(brackets));
 }
 
-// Random texts of the notations' own words.
-TEST(MessageReader, ReadsAnyTextAlikeHoweverItIsCut) {
+// Random texts made of the notations' own words.
+TEST(MessageReader, ReadsAnyTextTheSameInAnyPieces) {
   const std::vector<std::string> words = {"<tool_call>",
                                           "</tool_call>",
                                           "{",

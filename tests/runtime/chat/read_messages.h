@@ -1,4 +1,4 @@
-// Messages as JSON, read however their text is cut.
+// Reads messages as JSON, from text in any pieces.
 #pragma once
 
 #include "runtime/chat/message_reader.h"
@@ -32,7 +32,7 @@ inline Message read_in_pieces(const AnswerSyntax& syntax, std::string_view text,
   return message;
 }
 
-// A message as JSON, without the ids of its calls. Arguments that are no JSON are a text.
+// Returns a message as JSON, without the ids of its calls. Arguments that are not JSON are a text.
 inline Json shown(const Message& message) {
   Json calls = Json::array();
   for (const ToolCall& call : message.calls) {
@@ -43,7 +43,7 @@ inline Json shown(const Message& message) {
   return {{"reasoning", message.reasoning}, {"text", message.text}, {"calls", calls}};
 }
 
-// The message, which must be the same however the text is cut.
+// Returns the message, which must be the same for all pieces.
 inline Json read(const AnswerSyntax& syntax, const std::string& text, Ending ending = Ending::complete) {
   const Json whole = shown(read_message(syntax, text, ending));
   EXPECT_EQ(shown(read_in_pieces(
@@ -64,7 +64,7 @@ inline Json message(const std::string& text, const Json& calls = Json::array(),
   return {{"reasoning", reasoning}, {"text", text}, {"calls", calls}};
 }
 
-// A list with a single call.
+// Returns a list with a single call.
 inline Json only(const char* name, const Json& arguments) {
   return Json::array({Json::array({name, arguments})});
 }

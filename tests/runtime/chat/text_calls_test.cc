@@ -1,4 +1,4 @@
-// Calls of tools that get a text instead of arguments.
+// Calls of tools that take a text instead of arguments.
 #include "tests/runtime/chat/read_messages.h"
 
 #include <string>
@@ -20,7 +20,7 @@ AnswerSyntax text_syntax(const std::string& sign) {
   return syntax;
 }
 
-// The call's text, which must be the same however the answer is cut.
+// Returns the call's text, which must be the same for all pieces.
 std::string text_in(const AnswerSyntax& syntax, const std::string& answer, Ending ending = Ending::complete) {
   const Message whole = read_message(syntax, answer, ending);
   const Message bytewise = read_in_pieces(
@@ -62,7 +62,7 @@ TEST(TextCalls, AreReadInOtherNotations) {
             "a\tb");
 }
 
-TEST(TextCalls, ThatAreCutContainTheTextSoFar) {
+TEST(TextCalls, ContainTheTextSoFarIfTheyAreCut) {
   const std::string begin = R"(<tool_call>{"name": "write", "arguments": {"input": "a\n)";
   for (const auto& [rest, text] : {std::pair("b", "a\nb"), {"b\\", "a\nb"}, {"b\\ud83d", "a\nb"}}) {
     const AnswerSyntax syntax = text_syntax("<tool_call>");
@@ -71,7 +71,7 @@ TEST(TextCalls, ThatAreCutContainTheTextSoFar) {
   }
 }
 
-TEST(TextCalls, LeaveOtherCallsAlone) {
+TEST(TextCalls, LeaveOtherCallsUnchanged) {
   const Message message = read_message(
       text_syntax("<tool_call>"),
       R"(<tool_call>{"name": "note", "arguments": {"input": "x"}}</tool_call><tool_call>{"name": "write", "arguments": {"input": "y"}}</tool_call>)");

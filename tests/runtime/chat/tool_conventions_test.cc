@@ -1,4 +1,4 @@
-// Tools and calls in the form that a template wants.
+// Tools and calls in a template's form.
 #include "runtime/chat/tool_conventions.h"
 
 #include "tests/runtime/chat/chat_fixture.h"
@@ -8,7 +8,7 @@
 namespace tp::test {
 namespace {
 
-// Mistral's templates refuse ids as OpenAI has them.
+// Mistral's templates reject ids in OpenAI's form.
 const std::string kNineCharacters =
     "{% for m in messages %}[{{ m.role }}]"
     "{% for c in m.tool_calls or [] %}{% if c.id is not defined or c.id|length != 9 %}"
@@ -17,7 +17,7 @@ const std::string kNineCharacters =
     "{% if m.role == 'tool' %}{% if m.tool_call_id|length != 9 %}{{ raise_exception('length') }}{% endif %}"
     "{{ m.tool_call_id }}{% endif %}{% endfor %}";
 
-// Kimi K2 has the name in the id only.
+// Kimi K2 has the name only in the id.
 const std::string kNamed =
     "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}"
     "{% if m.tool_calls %}<|tool_calls_section_begin|>{% for c in m.tool_calls %}"

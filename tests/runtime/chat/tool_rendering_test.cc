@@ -1,4 +1,4 @@
-// Clients' messages in the form that a chat template understands.
+// Clients' messages in the form that a chat template expects.
 #include "runtime/chat/tool_rendering.h"
 
 #include "runtime/chat/message_order.h"
@@ -51,24 +51,24 @@ const char* const kCallLoop =
 const std::string kCall = R"(<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>)";
 const char* const kEnd = "{% endfor %}";
 
-// Qwen3, QwQ, gpt-oss, Devstral and others look for parts of a content.
+// Qwen3, QwQ, gpt-oss, Devstral and others search the content for parts.
 const std::string kNeedsContent =
     std::string(
         "{% for m in messages %}[{{ m.role }}]{% if '</think>' in m.content %}?{% endif %}"
         "{{ m.content }}") +
     kCallLoop + kEnd;
-// GLM-4.6 and MiniMax-M2 print whatever the content is.
+// GLM-4.6 and MiniMax-M2 print any content.
 const std::string kPrintsNone =
     std::string("{% for m in messages %}[{{ m.role }}]{{ m.content }}") + kCallLoop + kEnd;
-// DeepSeek-R1 writes calls of messages without a content only.
+// DeepSeek-R1 writes calls only for messages without content.
 const std::string kNullOnly = std::string("{% for m in messages %}[{{ m.role }}]{% if m.content is none %}") +
                               kCallLoop + "{% else %}{{ m.content }}{% endif %}" + kEnd;
-// DeepSeek-V3 writes arguments as the text that they are.
+// DeepSeek-V3 writes arguments as a text.
 const std::string kWantsTexts =
     "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
     "<{{ c.function.name }} {{ c.function.arguments }}>{% endfor %}{% endfor %}";
 
-TEST(ToolRendering, ContentBesideCallsIsWhatTheTemplateTakes) {
+TEST(ToolRendering, ContentWithCallsFollowsTheTemplate) {
   for (const std::string& source : {kNeedsContent, kPrintsNone, kNullOnly}) {
     const Rendering rendered(source);
     for (const Json& content : {Json(), Json("")})
@@ -84,7 +84,7 @@ TEST(ToolRendering, ContentBesideCallsIsWhatTheTemplateTakes) {
   EXPECT_EQ(Rendering(kNullOnly)({kQuestion, calls("So:")}), "[user]a[assistant]So:[assistant]" + kCall);
 }
 
-// A template may write calls and refuse or drop their results.
+// A template may write calls, but reject or drop their results.
 TEST(ToolRendering, ResultsThatTheTemplateLacksAreSaidByTheUser) {
   const Rendering refusing(
       std::string("{% for m in messages %}{% if m.role == 'tool' %}"
@@ -98,8 +98,8 @@ TEST(ToolRendering, ResultsThatTheTemplateLacksAreSaidByTheUser) {
               "[user]a[assistant]" + kCall + "[user]Result of the function: sunny");
 }
 
-// A template that takes both gets what the client sent.
-TEST(ToolRendering, AnEmptyContentStaysWhatItIs) {
+// A template that accepts both forms gets the client's form.
+TEST(ToolRendering, AnEmptyContentStaysEmpty) {
   const Rendering rendered(std::string("{% for m in messages %}[{{ m.content is none }}]") + kCallLoop +
                            kEnd);
   EXPECT_EQ(rendered({kQuestion, calls("")}), "[False][False]" + kCall);
@@ -117,7 +117,7 @@ TEST(ToolRendering, MembersWithoutAValueAreLeftOut) {
   EXPECT_EQ(rendered({kQuestion, answer}), "['role', 'content']a['role', 'content']");
 }
 
-// Broken texts are in the history once the model wrote them, and must not end the conversation.
+// A broken text of the model stays in the history, and must not end the conversation.
 TEST(ToolRendering, ArgumentsAreAnObjectOrTheTextThatTheModelWrote) {
   const Rendering objects(kPrintsNone);
   const Rendering texts(kWantsTexts);
@@ -139,7 +139,7 @@ TEST(ToolRendering, ArgumentsAreAnObjectOrTheTextThatTheModelWrote) {
   EXPECT_EQ(described({kQuestion, calls("", "{")}), R"(a{"name":"get_weather","arguments":{}})");
 }
 
-// A text can have more levels than the stack has room for copies of them.
+// A text can have more levels than the stack allows for copies.
 TEST(ToolRendering, ArgumentsThatExceedTheLimitsOfJsonAreAnEmptyObject) {
   const Rendering objects(kPrintsNone);
   const Rendering described("{% for m in messages %}{{ m.content }}{% endfor %}");
@@ -154,7 +154,7 @@ TEST(ToolRendering, ArgumentsThatExceedTheLimitsOfJsonAreAnEmptyObject) {
   }
 }
 
-// How templates treat orders of roles that their model was not trained with.
+// A template's rules for orders of roles that its model was not trained with.
 struct OrderRules {
   std::string name;
   std::string source;
@@ -230,7 +230,7 @@ Json messages_of(const Json& order) {
   return messages;
 }
 
-TEST(MessageOrder, NothingIsLostWhateverTheTemplateRefusesOrDrops) {
+TEST(MessageOrder, NothingIsLostIfTheTemplateRejectsOrDropsMessages) {
   for (const OrderRules& rules : kOrderRules) {
     SCOPED_TRACE(rules.name);
     const Rendering rendered(rules.source);
@@ -243,7 +243,7 @@ TEST(MessageOrder, NothingIsLostWhateverTheTemplateRefusesOrDrops) {
   }
 }
 
-// The templates of the corpus and of published models.
+// Uses the templates of the corpus and of published models.
 TEST(MessageOrder, NothingIsLostInWholeTemplates) {
   std::map<std::string, std::string> sources;
   for (const auto& entry : std::filesystem::directory_iterator(TP_TEST_DATA "/chat_templates")) {
@@ -283,14 +283,14 @@ TEST(MessageOrder, ChangesAsLittleAsTheTemplateNeeds) {
   EXPECT_EQ(rendered(8, 9), "<user>S0");
 }
 
-// An order that nothing helps is the client's, and the template says why it refuses it.
-TEST(MessageOrder, OfARefusedConversationIsTheClients) {
+// If the template rejects every order, it gets the client's order and gives the reason.
+TEST(MessageOrder, StaysTheClientsIfTheTemplateRejectsEveryOrder) {
   const Rendering rendered("{{ raise_exception('never ' ~ messages[0].role) }}");
   EXPECT_NE(rendered(messages_of(kOrders.at(1))).find("never system"), std::string::npos);
 }
 
-// Long conversations are rendered once.
-TEST(MessageOrder, ManyMessagesStayAsTheyAre) {
+// Long conversations are rendered only once.
+TEST(MessageOrder, ManyMessagesStayUnchanged) {
   Json messages = Json::array();
   for (int i = 0; i < 10'001; ++i) messages.push_back(says("user", "a"));
   int renderings = 0;
@@ -302,7 +302,7 @@ TEST(MessageOrder, ManyMessagesStayAsTheyAre) {
   EXPECT_EQ(arranged, messages);
 }
 
-// Conversations of thousands of messages are joined and searched without a comparison of all pairs.
+// Conversations of thousands of messages are joined and searched without comparing all pairs.
 TEST(MessageOrder, ThousandsOfMessagesAreJoined) {
   const Rendering rendered(kOrderRules[6].source);
   Json messages = Json::array();
@@ -312,7 +312,7 @@ TEST(MessageOrder, ThousandsOfMessagesAreJoined) {
   EXPECT_EQ(rendered(messages), text);
 }
 
-// The texts that clients send are not asked about: what they contain may be refused.
+// Clients' texts are not checked, because the template may reject their content.
 TEST(MessageOrder, ContentsOfOtherKindsStay) {
   const Rendering rendered(kOrderRules[1].source);
   const Json parts = Json::array({{{"type", "text"}, {"text", "x"}}});

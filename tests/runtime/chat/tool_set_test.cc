@@ -1,4 +1,4 @@
-// The types of parameters that tools' schemas allow.
+// Parameter types in tools' schemas.
 #include "runtime/chat/tool_set.h"
 
 #include <gtest/gtest.h>
@@ -41,14 +41,14 @@ TEST(ToolSet, FollowsReferences) {
   EXPECT_EQ(types_of(R"({"$ref": "#/properties/p"})"), kAnyType);
 }
 
-// References multiply: without a limit this schema has 100^16 parts.
+// References multiply. Without a limit, this schema would have 100^16 parts.
 TEST(ToolSet, ReadsSchemasThatMultiplyInBoundedTime) {
   std::string choices;
   for (int i = 0; i < 100; ++i) choices += std::string(i == 0 ? "" : ", ") + R"({"$ref": "#/$defs/x"})";
   EXPECT_EQ(types_of(R"({"$ref": "#/$defs/x"})", R"({"x": {"anyOf": [)" + choices + "]}}"), kAnyType);
 }
 
-// A parser may skip a byte order mark, and clients' parsers do not.
+// A parser may skip a byte order mark, but clients' parsers don't.
 TEST(ValueTypes, AByteOrderMarkBeginsAText) {
   for (const char* value : {"1", "true", "\"a\"", "{}"}) {
     const std::string text = std::string("\xEF\xBB\xBF") + value;

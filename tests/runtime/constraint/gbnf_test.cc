@@ -1,4 +1,4 @@
-// GBNF against a recognizer that tries everything.
+// Compares GBNF with a recognizer that tries everything.
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
@@ -16,7 +16,7 @@ namespace {
 // A grammar of rules r0, r1, ..., whose alternatives are lists of symbols: letters, or digits for rules.
 using Rules = std::vector<std::vector<std::string>>;
 
-// All places where a rule that begins at `begin` can end, by iteration to the fixed point.
+// Finds all ends of a rule that begins at `begin`, by iteration to the fixed point.
 class NaiveRecognizer {
  public:
   NaiveRecognizer(const Rules& rules, std::string text) : rules_(rules), text_(std::move(text)) {}
@@ -74,8 +74,8 @@ std::string gbnf_of(const Rules& rules) {
   return text;
 }
 
-// Left recursion, ambiguity, rules that derive the empty text in circles: whatever comes.
-TEST(Gbnf, DerivesWhatANaiveRecognizerDerives) {
+// Random rules include left recursion, ambiguity, and circular rules for the empty text.
+TEST(Gbnf, MatchesANaiveRecognizer) {
   std::mt19937 random(1);
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   int derived = 0;
@@ -92,7 +92,7 @@ TEST(Gbnf, DerivesWhatANaiveRecognizerDerives) {
     std::unique_ptr<TextMatcher> matcher;
     try {
       matcher = std::make_unique<TextMatcher>(Constraint(Grammar{gbnf_of(rules)}));
-    } catch (const RequestError&) {  // it derives nothing
+    } catch (const RequestError&) {  // the grammar derives nothing
     }
     for (int i = 0; i < 30; ++i) {
       std::string text;
@@ -152,8 +152,8 @@ TEST(Gbnf, HasJsonSchemasRegularExpressionsAndTextsUpToAnother) {
   EXPECT_FALSE(derives("root ::= %without \"aab\"", "aaabb"));
 }
 
-// Against std::string::find, on texts of two letters in which beginnings overlap.
-TEST(Gbnf, FindsTextsWhereverTheyOccurFirst) {
+// Compares with std::string::find on texts of two letters, in which beginnings overlap.
+TEST(Gbnf, FindsTheFirstOccurrenceOfATextAnywhere) {
   std::mt19937 random(2);
   const auto letters = [&](std::size_t longest) {
     std::string text;
@@ -175,7 +175,7 @@ TEST(Gbnf, FindsTextsWhereverTheyOccurFirst) {
   }
 }
 
-TEST(Gbnf, TakesNoMemoryForRepetitionByRecursion) {
+TEST(Gbnf, NeedsNoMemoryForRepetitionByRecursion) {
   TextMatcher matcher(Constraint(Grammar{"root ::= item rest\nrest ::= \",\" root | \"\"\nitem ::= [a-z]"}));
   std::string text = "a";
   ASSERT_TRUE(matcher.matches(text + ",a,a,a,a,a"));
@@ -185,7 +185,7 @@ TEST(Gbnf, TakesNoMemoryForRepetitionByRecursion) {
   EXPECT_LT(matcher.machine().states(), states + 5);
 }
 
-TEST(Gbnf, RefusesWhatIsWrong) {
+TEST(Gbnf, RejectsInvalidGrammars) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "the grammar: expected a rule `root ::= ...`, found none; add it"},
       {"root ::= a", "expected a rule `a ::= ...`, found none"},

@@ -1,4 +1,4 @@
-// Constraints that would crash the process, or take minutes or gigabytes, if nothing limited them.
+// Constraints that would crash the process, or take minutes or gigabytes, without limits.
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
@@ -25,7 +25,7 @@ std::string list_of(std::size_t count, const std::function<std::string(std::size
   return all;
 }
 
-// The error, or "" if there is none.
+// Returns the error, or "".
 std::string error_of(const Constraint& constraint) {
   try {
     TextMatcher matcher(constraint);
@@ -47,7 +47,7 @@ TEST(HostileConstraints, RepeatNothingVeryOften) {
   expect_refused(Regex{"(?=a)(?:(?:(?:^){1000000}){1000000}){1000000}a"}, kTooLong);
 }
 
-// Each loop around the others is a term whose definition is known only when they are there.
+// Each loop around others is a term whose definition is known only after they are.
 TEST(HostileConstraints, NestPartsThatMayBeEmpty) {
   std::string pattern = "(?:b)*";
   for (int level = 0; level < 60; ++level) pattern = "(?:" + pattern + times(40, "(a*)") + ")*";
@@ -78,7 +78,7 @@ TEST(HostileConstraints, HaveLongPatterns) {
   EXPECT_NE(error_of(Regex{"(?:^a|" + times(900, "b|") + "c)" + std::string(60000, 'a')}), "");
 }
 
-// Lengths have gaps where only some multiples of a number are possible, which takes a table.
+// Lengths have gaps if only some multiples of a number are possible, which needs a table.
 TEST(HostileConstraints, HaveManyTablesOfLengths) {
   const auto branch = [](std::size_t i) {
     return fmt::format(R"({{"pattern": "^(?:a{{90}}|b{{{}}})*$", "maxLength": 60000}})", 91 + i);
@@ -86,7 +86,7 @@ TEST(HostileConstraints, HaveManyTablesOfLengths) {
   expect_refused(JsonSchema{R"({"anyOf": [)" + list_of(40, branch) + "]}"}, kTooLong);
 }
 
-// The steps of a state have the characters of many classes.
+// A state's steps have characters of many classes.
 TEST(HostileConstraints, HaveStepsOfManyRanges) {
   std::string letters;
   for (unsigned i = 0; i < 9000; ++i) letters += fmt::format("\\u{:04x}", 0x100 + 2 * i);
@@ -135,7 +135,7 @@ TEST(HostileConstraints, HaveManyMultiples) {
   expect_refused(JsonSchema{R"({"anyOf": [)" + list_of(60, branch) + "]}"}, kTooLong);
 }
 
-// Whether a listed value holds is found by an automaton for the other keywords.
+// An automaton for the other keywords decides whether a listed value is valid.
 TEST(HostileConstraints, ListValuesThatCanBeReadInManyWays) {
   expect_refused(
       JsonSchema{R"({"pattern": "^(?:a{1,100}){1,100}$", "enum": [")" + std::string(9000, 'a') + "\"]}"},

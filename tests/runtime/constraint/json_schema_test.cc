@@ -1,4 +1,4 @@
-// JSON Schemas: what they allow, and what is refused.
+// JSON Schemas: allowed texts, and rejected schemas.
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
@@ -108,7 +108,7 @@ const std::vector<Case>& cases() {
   return table;
 }
 
-TEST(JsonSchema, AllowsWhatIsValidAndNothingElse) {
+TEST(JsonSchema, AllowsExactlyTheValidTexts) {
   for (const Case& one : cases()) {
     try {
       TextMatcher matcher(Constraint(JsonSchema{one.schema}));
@@ -147,7 +147,7 @@ TEST(JsonSchema, BoundsOfWholeNumbersAreExact) {
   }
 }
 
-// Hundredths, written with up to three digits behind the point.
+// Hundredths, written with up to three digits after the point.
 TEST(JsonSchema, BoundsOfDecimalsAreExact) {
   const std::vector<int> bounds = {-1050, -250, -200, -5, 0, 5, 10, 99, 100, 101, 250, 1050};
   const auto decimal = [](int hundredths) {
@@ -177,7 +177,7 @@ TEST(JsonSchema, BoundsOfDecimalsAreExact) {
   }
 }
 
-TEST(JsonSchema, NamesWhatItDoesNotSupportByItsPointer) {
+TEST(JsonSchema, NamesUnsupportedPartsByPointer) {
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"{", "the JSON Schema is not JSON"},
       {"5",
@@ -209,7 +209,7 @@ TEST(JsonSchema, NamesWhatItDoesNotSupportByItsPointer) {
   }
 }
 
-// Each of them is refused, or takes no more than the limits allow.
+// Each schema is rejected, or stays within the limits.
 TEST(JsonSchema, HostileSchemasEndQuickly) {
   std::string deep = "{}";
   for (int i = 0; i < 500; ++i) deep = "{\"items\": " + deep + "}";

@@ -102,7 +102,7 @@ TEST(Lark, HasTheTerminalsOfTheLibraryCommon) {
   }
 }
 
-TEST(Lark, NamesWhatItDoesNotRead) {
+TEST(Lark, NamesUnsupportedSyntax) {
   const std::pair<const char*, const char*> cases[] = {
       {"start: \"a\"\n%ignore \" \"", "`%ignore` at offset 11 is not supported"},
       {"%declare A\nstart: A", "`%declare` at offset 0 is not supported"},
@@ -140,7 +140,7 @@ TEST(Lark, NamesWhatItDoesNotRead) {
   }
 }
 
-// As Codex 0.171.0 sends it.
+// The grammar in Codex 0.171.0's requests.
 constexpr const char* kApplyPatch = R"(start: begin_patch hunk+ end_patch
 begin_patch: "*** Begin Patch" LF
 end_patch: "*** End Patch" LF?

@@ -1,4 +1,4 @@
-// Regular expressions against PCRE2.
+// Compares regular expressions with PCRE2.
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
@@ -81,8 +81,8 @@ class RandomRegex {
   bool looks_around_;
 };
 
-// Letters beyond ASCII are none for \w and \d in either of them.
-TEST(RegexConstraint, MatchesWhatPcre2Matches) {
+// PCRE2 and RegexConstraint agree that \w and \d match no letters beyond ASCII.
+TEST(RegexConstraint, MatchesLikePcre2) {
   int matching = 0;
   for (unsigned seed = 0; seed < 1500; ++seed) {
     RandomRegex random(seed);
@@ -104,7 +104,7 @@ TEST(RegexConstraint, MatchesWhatPcre2Matches) {
   EXPECT_GT(matching, 2000);
 }
 
-// As the pattern of a JSON string, with a length.
+// Uses expressions as the pattern of a JSON string, with a length.
 TEST(RegexConstraint, LooksAheadAndCountsAsPcre2Does) {
   int matching = 0;
   for (unsigned seed = 0; seed < 1500; ++seed) {
@@ -114,7 +114,7 @@ TEST(RegexConstraint, LooksAheadAndCountsAsPcre2Does) {
     const unsigned max = min + seed % 5;
     const nlohmann::json schema = {
         {"pattern", "^(?:" + pattern + ")$"}, {"minLength", min}, {"maxLength", max}};
-    std::unique_ptr<TextMatcher> matcher;  // none if no text matches
+    std::unique_ptr<TextMatcher> matcher;  // null if no text matches
     try {
       matcher = std::make_unique<TextMatcher>(Constraint(JsonSchema{schema.dump()}));
     } catch (const RequestError& error) {
@@ -194,7 +194,7 @@ std::string error_of(const std::string& pattern) {
   return "";
 }
 
-TEST(RegexConstraint, RefusesWhatItDoesNotSupport) {
+TEST(RegexConstraint, RejectsUnsupportedSyntax) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"(a", "the regular expression: expected `)`, found its end at offset 2; correct it"},
       {"a)", "expected the expression's end, found `)` at offset 1"},

@@ -65,7 +65,7 @@ TEST(SchemaKeywords, AnnotationsAreIgnored) {
   }
 }
 
-TEST(SchemaKeywords, OfStringsIntersect) {
+TEST(SchemaKeywords, ForStringsIntersect) {
   expect_rows({
       {"format, pattern",
        R"({"type": "string", "format": "email", "pattern": "^.+@.+$"})",
@@ -182,7 +182,7 @@ TEST(SchemaKeywords, FormatsOfStringsAreEnforced) {
   });
 }
 
-TEST(SchemaKeywords, OfNumbersIntersect) {
+TEST(SchemaKeywords, ForNumbersIntersect) {
   expect_rows({
       {"multipleOf",
        R"({"type": "integer", "multipleOf": 3})",

@@ -1,5 +1,5 @@
 // Every keyword of JSON Schema (drafts 4 to 2020-12) and OpenAPI (3.0 and 3.1) for objects, arrays and
-// combined schemas, and all schemas that are refused, with the reason.
+// combined schemas, and all rejected schemas with the reason.
 #include "tests/runtime/constraint/keyword_rows.h"
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace tp::constraint {
 namespace {
 
-TEST(SchemaKeywords, OfObjectsAreEnforced) {
+TEST(SchemaKeywords, ForObjectsAreEnforced) {
   expect_rows({
       {"propertyNames",
        R"({"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {"type": "integer"}})",
@@ -85,7 +85,7 @@ TEST(SchemaKeywords, OfObjectsAreEnforced) {
   });
 }
 
-TEST(SchemaKeywords, OfArraysAreEnforced) {
+TEST(SchemaKeywords, ForArraysAreEnforced) {
   expect_rows({
       {"items of draft 7, additionalItems",
        R"({"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": false})",
@@ -146,7 +146,7 @@ TEST(SchemaKeywords, OfArraysAreEnforced) {
   });
 }
 
-TEST(SchemaKeywords, ThatCombineSchemasAreEnforced) {
+TEST(SchemaKeywords, ForCombinationsAreEnforced) {
   expect_rows({
       {"not: {} (zod 4's never)",
        R"({"type": "object", "properties": {"a": {"type": "integer"}, "n": {"not": {}}}})",
@@ -280,8 +280,8 @@ TEST(SchemaKeywords, ThatCombineSchemasAreEnforced) {
   });
 }
 
-// Keywords that assert something which no automaton can hold an answer to, with the reason.
-TEST(SchemaKeywords, ThatCannotBeHonouredAreRefusedByName) {
+// Keywords with assertions that no automaton can enforce, with the reason.
+TEST(SchemaKeywords, AreRejectedByNameIfUnsupported) {
   const std::vector<std::pair<const char*, const char*>> rows = {
       {R"({"type": "array", "uniqueItems": true, "items": {"type": "string"}})",
        "at `/uniqueItems`: `uniqueItems` of items that are not an `enum`, which would take a memory of all "

@@ -1,4 +1,4 @@
-// Masks against trying every token, and walks by masks alone.
+// Compares masks with trials of every token. Walks use only masks.
 #include "runtime/constraint/completions.h"
 #include "runtime/constraint/request_constraint.h"
 #include "tests/runtime/constraint/text_matcher.h"
@@ -80,7 +80,7 @@ TEST(TokenMasks, AllowExactlyTheTokensAfterWhichATextCanFollow) {
   }
 }
 
-// Draws tokens from the masks until the text ends. After some of them the shortest way is taken.
+// Draws tokens from the masks until the text ends. After some tokens, takes the shortest way to the end.
 std::string walk(TestedModel& model, const RequestConstraint& constraint, std::mt19937& random,
                  std::vector<TokenId>& tokens) {
   Progress progress = constraint.start();
@@ -106,7 +106,7 @@ std::string walk(TestedModel& model, const RequestConstraint& constraint, std::m
   return bytes;
 }
 
-// Near a bound, only tokens that are long enough to reach it are followed.
+// Near a bound, only tokens that are long enough to reach it are tried.
 TEST(TokenMasks, AreExactNearTheBoundsOfLongRepetitions) {
   for (const std::filesystem::path& folder : tokenizer_folders()) {
     TestedModel model(folder);
@@ -173,9 +173,9 @@ TEST(Completions, AConstraintThatNoTokensSatisfyIsRefused) {
   }
 }
 
-// Without a quote of its own, only tokens such as `":` can close a string: those in which it stands otherwise
-// lead nowhere.
-TEST(Completions, WalksGoAroundWhatIsRuledOut) {
+// Without a single quote token, only tokens such as `":` can close a string. In other places, they lead to
+// dead ends.
+TEST(Completions, WalksAvoidExcludedTokens) {
   for (const std::filesystem::path& folder : tokenizer_folders()) {
     TestedModel model(folder);
     std::mt19937 random(11);
@@ -210,7 +210,7 @@ TEST(Completions, TextsHaveMinTokens) {
   }
 }
 
-// The only tokens of a mask, if there are few.
+// Returns the mask's tokens, if there are few.
 std::vector<TokenId> tokens_in(const TokenMask& mask, std::size_t vocab_size) {
   std::vector<TokenId> tokens;
   for (std::size_t id = 0; id < vocab_size; ++id) {
@@ -219,7 +219,7 @@ std::vector<TokenId> tokens_in(const TokenMask& mask, std::size_t vocab_size) {
   return tokens;
 }
 
-// A control token that is not an end: the first one.
+// Returns the first control token that is not an end token.
 TokenId control_token(const TestedModel& model) {
   for (std::size_t id = 0; id < model.tokenizer.vocab_size(); ++id) {
     const auto token = static_cast<TokenId>(id);
@@ -230,7 +230,7 @@ TokenId control_token(const TestedModel& model) {
   return -1;
 }
 
-// No token of a single byte stands for a control token, and their texts only where a grammar says so.
+// A grammar's bytes never allow a control token. Its text is allowed only if the grammar contains it.
 TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
   int tokenizers = 0;
   for (const std::filesystem::path& folder : tokenizer_folders()) {
@@ -253,7 +253,7 @@ TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
     EXPECT_TRUE(walked("root ::= .*", only).empty());
     EXPECT_EQ(walked("root ::= \"" + text + "\"", {}).empty(), false);
     EXPECT_TRUE(walked("root ::= \"" + text + "\"", only).empty());
-    // Both the token and the text that looks like it end the search.
+    // Both the token and its text end the search.
     const std::string until = "root ::= %until \"" + text + "\"";
     const std::vector<TokenId> ends = model.ends();
     EXPECT_EQ(walked(until, only), ends);
@@ -264,10 +264,10 @@ TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
     }
     EXPECT_EQ(walked(until, spelled), ends);
     EXPECT_TRUE(walked("root ::= %without \"" + text + "\"", spelled).empty());
-    // An end of texts within a marker is no part of it.
+    // An end token's text within a marker is not a part of it.
     const std::string end(model.tokenizer.id_to_token(ends.front()));
     EXPECT_EQ(walked("root ::= %marker \"" + text + end + "\"", only), ends);
-    // Stretches before one are forced as others are.
+    // Fixed texts before a marker are forced like others.
     const RequestConstraint constraint = model.constraint(
         Grammar{"root ::= \"Once upon a time, it was so\" <[" + std::to_string(control) + "]> [a-c]"});
     EXPECT_GT(constraint.forced(constraint.start()).size(), 3U);
@@ -277,7 +277,7 @@ TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
   EXPECT_GE(tokenizers, 1);
 }
 
-TEST(ForcedTokens, AreTheTokenizersOwn) {
+TEST(ForcedTokens, MatchTheTokenizersEncoding) {
   TestedModel model(tokenizer_folders().back());
   const RequestConstraint constraint = model.constraint(JsonSchema{
       R"({"type": "object", "properties": {"description": {"type": "string"}}, "required": ["description"]})",

@@ -1,5 +1,5 @@
-// Validates with ajv the lines that `walks` writes, and what the demo model writes for twenty of the schemas:
-// node validate_walks.mjs TP-INFER WALKS TOKENIZER SCHEMAS.json SEEDS
+// Validates the lines of `walks` with ajv, and the demo model's texts for twenty of the schemas: node
+// validate_walks.mjs TP-INFER WALKS TOKENIZER SCHEMAS.json SEEDS
 import { createRequire } from "node:module";
 import { spawnSync } from "node:child_process";
 import path from "node:path";
@@ -24,7 +24,7 @@ const linesOf = (program, args, input) => {
   return run.stdout.split("\n").filter(Boolean).map((line) => JSON.parse(line));
 };
 
-// The model draws each of the texts; one that max_tokens cuts off is none.
+// The model draws each text. A text that max_tokens cuts off doesn't count.
 const drawnByModel = (program, schemas) => {
   const count = 20;
   const chosen = Array.from({ length: count }, (_, i) => schemas[Math.floor((i * schemas.length) / count)]);

@@ -22,9 +22,10 @@ using namespace tp;
 using namespace tp::constraint;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kFreeTokens = 25;  // then the walk goes the shortest way
+constexpr std::size_t kFreeTokens = 25;  // afterwards, the walk takes the shortest way
 
-// The base schemas; each as a property, as items, as an alternative, with a sibling, behind a reference.
+// Returns the base schemas: each as a property, as items, as an alternative, with a sibling, and through a
+// reference.
 std::vector<Json> all_schemas(const Json& base) {
   std::vector<Json> schemas(base.begin(), base.end());
   for (std::size_t i = 0; i < base.size(); ++i) {

@@ -13,7 +13,7 @@
 
 namespace tp::test {
 
-// The fixtures whose models keep tokens in a cache. Models that recompute whole sequences don't.
+// Returns the fixtures whose models cache tokens. Models that recompute whole sequences don't.
 inline std::vector<reference::Fixture> fixtures_with_cache(std::vector<reference::Fixture> fixtures) {
   std::erase_if(fixtures, [](const reference::Fixture& fixture) {
     return takes_whole_sequences(make_spec(load_config(fixture.folder)));

@@ -17,8 +17,8 @@ using reference::EncoderFixture;
 using reference::EncoderInput;
 using test::run_engine;
 
-// The fixtures' float32 noise is 1e-5 by their meta.json; ours adds other orders of summation and its own
-// exp.
+// The fixtures' float32 noise is 1e-5 according to meta.json. Ours adds different orders of summation and its
+// own exp.
 constexpr double kTolerance = 1e-4;
 
 Request request_of(const EncoderInput& input) {
@@ -113,7 +113,7 @@ TEST_P(EncoderFamily, GivesItsLabels) {
   });
 }
 
-TEST_P(EncoderFamily, GivesWhatItsPoolerMakesOfTheFirstToken) {
+TEST_P(EncoderFamily, GivesThePoolersOutputForTheFirstToken) {
   if (!fixture_.pooler) GTEST_SKIP() << "it has no pooler";
   run([&](Engine& engine) {
     ASSERT_EQ(engine.info().head_pooling, Pooling::first);
@@ -123,8 +123,8 @@ TEST_P(EncoderFamily, GivesWhatItsPoolerMakesOfTheFirstToken) {
   });
 }
 
-// BigBird's blocks depend on how far a batch was padded, so only the row without padding can be compared.
-TEST_P(EncoderFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
+// BigBird's blocks depend on the batch's padding, so only the row without padding can be compared.
+TEST_P(EncoderFamily, MatchesThePaddedBatchsRows) {
   if (fixture_.batch_hidden.empty()) GTEST_SKIP() << "nothing is known of its states";
   run([&](Engine& engine) {
     std::size_t longest = 0;
@@ -137,7 +137,7 @@ TEST_P(EncoderFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
   });
 }
 
-// Without files of a pipeline, the fixtures have the mean with length 1, or NeoBERT's first state.
+// Without a pipeline's files, the fixtures contain the mean with length 1, or NeoBERT's first state.
 TEST_P(EncoderFamily, GivesTheEmbeddingsOfTheOriginalPipeline) {
   if (!fixture_.embedding) GTEST_SKIP() << "it embeds nothing";
   run([&](Engine& engine) {
@@ -158,8 +158,8 @@ TEST_P(EncoderFamily, GivesTheEmbeddingsOfTheOriginalPipeline) {
   });
 }
 
-// Sequences of different lengths share a step without padding: nothing of one reaches another.
-TEST_P(EncoderFamily, GivesTheSameInABatchAsAlone) {
+// Sequences of different lengths share a step without padding, and do not affect each other.
+TEST_P(EncoderFamily, GivesTheSameResultsInABatch) {
   run([&](Engine& engine) {
     std::vector<std::vector<float>> alone;
     for (const EncoderInput& input : fixture_.batch) alone.push_back(hidden_of(engine, input));
@@ -182,7 +182,7 @@ TEST_P(EncoderFamily, GivesTheSameInABatchAsAlone) {
   });
 }
 
-TEST_P(EncoderFamily, GivesTheSameBitsInABatchAsAloneWhereThatIsAskedFor) {
+TEST_P(EncoderFamily, GivesTheSameBitsInABatchIfAskedFor) {
   run(
       [&](Engine& engine) {
         const std::vector<float> alone = pooled_of(engine, fixture_.input, Pooling::mean);

@@ -1,4 +1,4 @@
-// Requests with adapters: they share steps with other requests, and nothing of theirs is shared.
+// Requests with adapters share steps with other requests, but no cached data.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/store/store_run.h"
@@ -20,7 +20,7 @@ using test::run_engine;
 
 class EngineAdapters : public testing::Test {
  protected:
-  // The model with an adapter, once whole and once by half.
+  // The model with one adapter twice: with its full scale and with half of it.
   EngineOptions options() const {
     return {.model = fixture_.base,
             .weights = WeightType::f32,
@@ -43,7 +43,7 @@ class EngineAdapters : public testing::Test {
   const AdapterFixture fixture_ = reference::adapter_fixture("lora-llama");
 };
 
-TEST_F(EngineAdapters, GivesEveryRequestTheBitsThatItWouldGetAlone) {
+TEST_F(EngineAdapters, GivesEveryRequestTheBitsOfARunByItself) {
   run_engine(comm_, options(), [&](Engine& engine) {
     const std::vector<std::string> names = {"whole", "", "half", "whole", "half", ""};
     std::vector<RequestId> ids;
@@ -91,7 +91,7 @@ TEST_F(EngineAdapters, SharesPrefixesOnlyAmongPromptsOfOneAdapter) {
       EXPECT_EQ(run_alone(engine, asked(name)).cached_tokens, 0U) << name;
       EXPECT_GT(run_alone(engine, asked(name)).cached_tokens, 0U) << name;
     }
-    // A client cannot make a salt that reaches another adapter's prompts.
+    // A client can't forge a salt that reaches another adapter's prompts.
     Request guess = asked("");
     guess.cache_salt = std::string("\0adapter ", 9) + identity + '\0';
     EXPECT_EQ(run_alone(engine, guess).cached_tokens, 0U);
@@ -102,14 +102,14 @@ TEST_F(EngineAdapters, SharesPrefixesOnlyAmongPromptsOfOneAdapter) {
   });
 }
 
-TEST_F(EngineAdapters, StoresPromptsOfEachAdapterApart) {
+TEST_F(EngineAdapters, StoresPromptsOfEachAdapterSeparately) {
   const test::StoreFolderTest store;
   EngineOptions storing = options();
   storing.kv_store = comm_.is_root() ? store.path() : std::filesystem::path();
   storing.kv_store_min = 8;
   Continuation expected;
   run_engine(comm_, storing, [&](Engine& engine) { expected = run_alone(engine, asked("whole")); });
-  // Names are no part of the identity, and neither are other adapters.
+  // Neither names nor other adapters are part of the identity.
   storing.adapters = {{.name = "other", .path = fixture_.folder / "adapter", .scale = 2.0},
                       {.name = "renamed", .path = fixture_.folder / "adapter"}};
   run_engine(comm_, storing, [&](Engine& engine) {
@@ -137,7 +137,7 @@ TEST_F(EngineAdapters, SearchesBeamsWithTheRequestsAdapter) {
   });
 }
 
-TEST_F(EngineAdapters, NamesTheAdaptersThatThereAre) {
+TEST_F(EngineAdapters, NamesTheLoadedAdapters) {
   const auto error_of = [](Engine& engine, Request request) -> std::string {
     try {
       engine.submit(std::move(request));
@@ -166,7 +166,7 @@ TEST_F(EngineAdapters, NamesTheAdaptersThatThereAre) {
 
 // Without the final norm's gain, all logits are 0, and the first token is chosen.
 TEST_F(EngineAdapters, ReplacesTensorsOfTheModelForAllRequests) {
-  const test::TemporaryDirectory folder;  // on rank 0, as far as other ranks know
+  const test::TemporaryDirectory folder;  // other ranks don't know the folder
   const std::filesystem::path shared = test::of_root(folder.path());
   if (comm_.is_root()) {
     const std::string name = "base_model.model.model.norm.weight";
@@ -184,7 +184,7 @@ TEST_F(EngineAdapters, ReplacesTensorsOfTheModelForAllRequests) {
   EXPECT_THROW(Engine(comm_, replacing), AgreedError);
 }
 
-TEST_F(EngineAdapters, RefusesNamesThatAreNotDistinct) {
+TEST_F(EngineAdapters, RejectsDuplicateNames) {
   EngineOptions twice = options();
   twice.adapters.back().name = "whole";
   EXPECT_THROW(Engine(comm_, twice), AgreedError);

@@ -1,4 +1,4 @@
-// How continuations end: length, end-of-sequence tokens, stop texts, cancelling, the engine's own end.
+// Ends of continuations: length, end-of-sequence tokens, stop texts, cancellation, the engine's own end.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 
@@ -23,7 +23,7 @@ std::vector<TokenId> first(const std::vector<TokenId>& tokens, std::size_t count
   return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-// Where a token comes first, plus one: how many tokens there are if it ends the text.
+// Returns how many tokens the text has if any of `ends` ends it.
 std::size_t tokens_until(const std::vector<TokenId>& tokens, std::vector<TokenId> ends) {
   const auto found = std::find_first_of(tokens.begin(), tokens.end(), ends.begin(), ends.end());
   return static_cast<std::size_t>(found - tokens.begin()) + 1;
@@ -66,7 +66,7 @@ TEST(Engine, EndsAtTheRequestsOwnTokens) {
   });
 }
 
-TEST(Engine, EndsAtTheConfigsEndOfSequenceTokenUnlessToldToIgnoreIt) {
+TEST(Engine, EndsAtTheConfigsEndOfSequenceTokenByDefault) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
@@ -93,7 +93,7 @@ TEST(Engine, EndsAtAnyOfTheGenerationConfigsEndOfSequenceTokens) {
     const ModelFolder folder(fixture);
     folder.write("generation_config.json", nlohmann::json{{"eos_token_id", ends}}.dump());
     run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
-      EXPECT_EQ(engine.info().eos_token_ids, ends);  // instead of the config's
+      EXPECT_EQ(engine.info().eos_token_ids, ends);  // replaces the config's tokens
       Request request = greedy_request(fixture.prompt, 16);
       request.ignore_eos = false;
       const Continuation found = run_alone(engine, request);
@@ -115,8 +115,8 @@ TEST(Engine, GivesTheTextOfItsTokens) {
   });
 }
 
-// A stop text of three letters begins or ends in the middle of a token of two.
-TEST(Engine, EndsBeforeAStopTextWhereverItLiesInTheTokens) {
+// A stop text of three letters begins or ends in the middle of a token of two letters.
+TEST(Engine, EndsBeforeAStopTextAtAnyPlaceInTheTokens) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
@@ -130,17 +130,17 @@ TEST(Engine, EndsBeforeAStopTextWhereverItLiesInTheTokens) {
         const Continuation found = run_alone(engine, request);
         EXPECT_EQ(found.text, whole.substr(0, place)) << "stop text " << request.stop[1];
         EXPECT_EQ(found.reason, FinishReason::stop);
-        // The token with the last letter of the stop text is the last one.
+        // The last token contains the stop text's last letter.
         EXPECT_EQ(found.tokens, first(fixture.greedy, (place + size + 1) / 2));
       }
     }
     Request request = greedy_request(fixture.prompt, 16);
-    request.stop = {whole.substr(30) + "and more"};  // its beginning is held back until the end
+    request.stop = {whole.substr(30) + "and more"};  // the beginning is held back until the end
     EXPECT_EQ(run_alone(engine, request).text, whole);
   });
 }
 
-TEST(Engine, TellsWhichStopTextEndedAContinuationAndShowsItIfAsked) {
+TEST(Engine, ReportsTheStopTextAndShowsItIfAsked) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
@@ -152,7 +152,7 @@ TEST(Engine, TellsWhichStopTextEndedAContinuationAndShowsItIfAsked) {
     EXPECT_EQ(std::get<std::string>(run_alone(engine, request).matched_stop), request.stop[1]);
     request.include_stop_str_in_output = true;
     EXPECT_EQ(run_alone(engine, request).text, whole.substr(0, place + 3));
-    // What comes before is not searched.
+    // The first min_tokens tokens are not searched for stop texts.
     request.min_tokens = static_cast<int>((place + 3 + 1) / 2);
     const Continuation longer = run_alone(engine, request);
     EXPECT_GT(longer.tokens.size(), static_cast<std::size_t>(request.min_tokens));
@@ -183,7 +183,7 @@ TEST(Engine, GoesOnToMinTokensAndAvoidsBadWords) {
   });
 }
 
-TEST(Engine, ChoosesOnlyWhatBiasAndMaskLeave) {
+TEST(Engine, ChoosesOnlyTokensThatBiasAndMaskAllow) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -203,7 +203,7 @@ TEST(Engine, ChoosesOnlyWhatBiasAndMaskLeave) {
   });
 }
 
-TEST(Engine, ForgetsACancelledRequestAndServesTheOthers) {
+TEST(Engine, ForgetsACancelledRequestAndServesOtherRequests) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);

@@ -1,4 +1,4 @@
-// What cannot be opened or served: one text on every rank, and nobody waits.
+// Errors of opening a model or serving a request: all ranks report the same text, and no rank hangs.
 #include "parallel/exchange/fail_together.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -19,7 +19,7 @@ using test::run_engine;
 using test::TemporaryDirectory;
 using test::TinyCheckpoint;
 
-// Every rank has a working directory of its own with the model in "model", as hosts have disks of their own.
+// Every rank has its own working directory with the model in "model", like hosts with separate disks.
 class OwnDirectory {
  public:
   OwnDirectory() : before_(std::filesystem::current_path()) {
@@ -34,7 +34,7 @@ class OwnDirectory {
   TemporaryDirectory directory_;
 };
 
-// The text with which opening "model" fails on this rank.
+// Returns the error when this rank opens "model".
 std::string refusal(Communicator& comm, EngineOptions options = {}) {
   options.model = "model";
   try {
@@ -45,7 +45,7 @@ std::string refusal(Communicator& comm, EngineOptions options = {}) {
   return "no error";
 }
 
-// Every rank makes the same checkpoint, and `damage` does something to it.
+// Every rank creates the same checkpoint, which `damage` then changes.
 std::string refusal_after(Communicator& comm, const std::function<void(TinyCheckpoint&)>& damage) {
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
@@ -54,12 +54,12 @@ std::string refusal_after(Communicator& comm, const std::function<void(TinyCheck
   return refusal(comm);
 }
 
-TEST(EngineErrors, NoneForASoundCheckpoint) {
+TEST(EngineErrors, AreAbsentForASoundCheckpoint) {
   Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint&) {}), "no error");
 }
 
-// The engine of a server refuses requests like this one, too.
+// A server's engine also rejects such requests.
 TEST(EngineErrors, SayWhyADecoderWithoutCausalAttentionGeneratesNoText) {
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
@@ -128,7 +128,7 @@ TEST(EngineErrors, NameATensorOfABlockThatTheModelDoesNotUse) {
       "weights must be of the same model");
 }
 
-TEST(EngineErrors, TensorsBesideTheModelAreToldAndNoError) {
+TEST(EngineErrors, ReportExtraTensorsWithoutFailing) {
   Communicator& comm = test::world();
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
@@ -141,7 +141,7 @@ TEST(EngineErrors, TensorsBesideTheModelAreToldAndNoError) {
   EXPECT_EQ(status, 0);
 }
 
-// Of a model in stages, each of which reads other tensors.
+// Each stage reads different tensors, so no single stage knows which tensors are unused.
 TEST(EngineErrors, NameATensorThatNoStageUses) {
   Communicator& comm = test::world();
   if (comm.size() % 2 != 0) GTEST_SKIP() << "stages of equally many ranks";
@@ -163,7 +163,7 @@ TEST(EngineErrors, NameATensorThatNoStageUses) {
             "weights must be of the same model");
 }
 
-TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
+TEST(EngineErrors, NameAnUnsupportedFamily) {
   Communicator& comm = test::world();
   const std::string text =
       refusal_after(comm, [](TinyCheckpoint& c) { c.config["architectures"] = {"RwkvForCausalLM"}; });
@@ -172,7 +172,7 @@ TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
       << text;
 }
 
-TEST(EngineErrors, NameWhatIsWrongInTheConfig) {
+TEST(EngineErrors, NameTheWrongFieldOfTheConfig) {
   Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint& c) { c.config["hidden_size"] = 0; }),
             "model/config.json: cannot use hidden_size: found 0, expected a whole number from 1 to "
@@ -268,7 +268,7 @@ std::string request_refusal(Engine& engine, const Request& request) {
   return test::error_of<RequestError>([&] { engine.submit(request); });
 }
 
-TEST(EngineErrors, OfARequestEndItAndNothingElse) {
+TEST(EngineErrors, EndOnlyTheFailedRequest) {
   Communicator& comm = test::world();
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const EngineOptions options{
@@ -306,8 +306,8 @@ TEST(EngineErrors, OfARequestEndItAndNothingElse) {
   });
 }
 
-// Products of large weights that are infinite: the request ends with an error, the engine goes on.
-TEST(EngineErrors, OfLogitsThatAreNoNumbersEndTheRequestOnly) {
+// Products of large weights are infinite. The request ends with an error, and the engine continues.
+TEST(EngineErrors, EndOnlyTheRequestWithNanLogits) {
   Communicator& comm = test::world();
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;

@@ -1,5 +1,5 @@
-// Every fixture of every family with a cache of tokens: the engine gives each request the tokens that it gets
-// alone. It does so from prefixes in the cache, after preemptions, and with draft tokens.
+// Every fixture with a token cache: the engine gives each request the same tokens as a run by itself, also
+// from cached prefixes, after preemptions, and with draft tokens.
 #include "model/config/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/cached_fixtures.h"
@@ -25,8 +25,8 @@ using test::texts_of;
 constexpr unsigned kPrompt = 26;  // tokens of the longest prompt
 constexpr unsigned kAnswer = 16;  // tokens
 
-// Each prompt repeats the same five tokens, so all begin alike, and there is something to guess. Answers are
-// longer than most prompts, so that sequences outgrow the cache after they have begun.
+// Each prompt repeats the same five tokens, so all prompts begin alike, and drafts find something. Answers
+// are longer than most prompts, so sequences outgrow the cache.
 std::vector<Request> similar_requests(const Fixture& fixture) {
   std::vector<Request> requests;
   for (const std::size_t size : {5U, 6U, 8U, 9U, 13U, kPrompt})

@@ -1,4 +1,4 @@
-// Engines whose attention is approximated by random features.
+// Engines that approximate attention by random features.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/error.h"
@@ -40,14 +40,15 @@ TEST(EngineFavor, ComesCloserToExactAttentionWithMoreFeatures) {
       for (std::size_t i = 0; i < logits.size(); ++i)
         squares += std::pow(static_cast<double>(logits[i]) - fixture.logits.values[i], 2);
       EXPECT_GT(squares, 0.0);
-      // The fixture's random weights make long queries and keys, of which the error falls slowly.
+      // The fixture's random weights give long queries and keys, whose error falls slowly.
       EXPECT_LT(squares, 0.9 * before) << features;
       before = squares;
     });
   }
 }
 
-// Sums in slots of the state cache: the same bits in any chunks, beside others, and from a common prefix.
+// Sums are in slots of the state cache. They have the same bits in any chunks, in batches, and after a common
+// prefix.
 TEST(EngineFavor, GivesEveryRequestTheSameTokensInAnyCompany) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
@@ -73,7 +74,7 @@ TEST(EngineFavor, GivesEveryRequestTheSameTokensInAnyCompany) {
   }
 }
 
-TEST(EngineFavor, IsRefusedWhereAttentionIsMoreThanProducts) {
+TEST(EngineFavor, IsRejectedIfAttentionHasMoreThanProducts) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("gemma2-bf16");
   try {

@@ -1,4 +1,4 @@
-// What the engine generates, on any number of ranks and in any company.
+// Generated texts don't depend on the number of ranks or on other requests.
 #include "model/config/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -27,7 +27,7 @@ TEST(Engine, GeneratesTheFixturesGreedyTokens) {
   Communicator& comm = test::world();
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     EngineOptions options{.model = fixture.folder};
-    // Products in bf16 change its logits by more than its closest choice, 0.03.
+    // Products in bf16 change its logits by more than 0.03, the margin of its closest choice.
     if (fixture.name == "qwen35-bare-bf16") options.weights = WeightType::f32;
     const int status = run_engine(comm, options, [&](Engine& engine) {
       const Continuation found =
@@ -41,7 +41,7 @@ TEST(Engine, GeneratesTheFixturesGreedyTokens) {
   }
 }
 
-// Prompts of different lengths and kinds of sampling, some with the same beginning.
+// Prompts with different lengths and sampling, some with the same beginning.
 std::vector<Request> mixed_requests(const Fixture& fixture) {
   std::vector<Request> requests;
   for (const std::size_t length : {1U, 5U, 17U, 18U, 30U, 36U, 36U}) {
@@ -58,7 +58,7 @@ std::vector<Request> mixed_requests(const Fixture& fixture) {
   return requests;
 }
 
-TEST(Engine, GivesEveryRequestTheSameTokensInAnyCompanyAndAnyCache) {
+TEST(Engine, GivesEveryRequestTheSameTokensInAnyBatchAndAnyCache) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const std::vector<Request> requests = mixed_requests(fixture);
@@ -69,7 +69,7 @@ TEST(Engine, GivesEveryRequestTheSameTokensInAnyCompanyAndAnyCache) {
   struct Setting {
     std::size_t chunk, sequences, block_size, cache_tokens;
   };
-  // The longest request needs 40 tokens; smaller caches than all seven need make sequences give way.
+  // The longest request needs 40 tokens. In caches smaller than all seven need, sequences are preempted.
   for (const Setting& setting :
        {Setting{512, 16, 32, 0}, Setting{1, 16, 8, 0}, Setting{3, 2, 4, 0}, Setting{7, 16, 1, 60},
         Setting{16, 5, 4, 48}, Setting{64, 16, 16, 48}, Setting{5, 1, 8, 40}}) {
@@ -111,7 +111,7 @@ TEST(Engine, TakesRequestsWhileOthersRun) {
   });
 }
 
-// Penalties, draws and the log-probabilities of later tokens depend on the tokens before them.
+// Penalties, draws and later log-probabilities depend on earlier tokens.
 TEST(Engine, ContinuesARequestWhereAnEarlierRunEnded) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
@@ -144,7 +144,7 @@ TEST(Engine, ContinuesARequestWhereAnEarlierRunEnded) {
   });
 }
 
-// One rank's text is what all ranks' text is compared with: every process can compute it.
+// All ranks' text is compared with one rank's, which every process can compute.
 TEST(Engine, DrawsTheSameTokensAtEveryRankCount) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
@@ -184,7 +184,7 @@ TEST(Engine, GivesRequestsWithoutASeedDifferentTexts) {
   });
 }
 
-// Tokens that have gone through the model since the statistics were reset.
+// Returns the tokens computed since the statistics were reset.
 std::size_t computed_tokens(Engine& engine) {
   const RankReport report = engine.reports().front();
   const ModelConfig& config = engine.info().config;
@@ -203,10 +203,10 @@ TEST(Engine, ComputesThePromptOfSeveralSamplesOnce) {
     request.n = 4;
     const std::uint64_t id = engine.submit(request);
     Continuations together = run_all(engine);
-    // 36 tokens of prompt; of them the other three samples find four blocks of eight. Then each sample
-    // computes what it generated, but for its last token.
+    // The first sample computes 36 prompt tokens. The other three find four blocks of eight. Each sample then
+    // computes its generated tokens, except the last one.
     EXPECT_EQ(computed_tokens(engine), 36U + 3 * 4 + 4 * 5);
-    // Fewer samples of the same request, and its first sample by itself, draw the same.
+    // Fewer samples of the same request, and the first sample by itself, draw the same tokens.
     request.n = 1;
     EXPECT_EQ(run_alone(engine, request).tokens, (together[{id, 0}].tokens));
     request.n = 2;
@@ -218,14 +218,14 @@ TEST(Engine, ComputesThePromptOfSeveralSamplesOnce) {
   });
 }
 
-// A conversation: every prompt is the one before with its continuation and some more.
-TEST(Engine, ComputesOfALongerPromptOnlyWhatTheCacheDoesNotHold) {
+// In a conversation, every prompt is the previous one with its continuation and some more tokens.
+TEST(Engine, ComputesOnlyTheUncachedTokensOfAPrompt) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   constexpr std::size_t block = 8;
   run_engine(comm, {.model = fixture.folder, .block_size = block}, [&](Engine& engine) {
     std::vector<TokenId> prompt = fixture.prompt;
-    std::size_t computed = 0;  // of the turn before: the last token that it gave is not
+    std::size_t computed = 0;  // tokens computed in the previous turn: all except its last token
     for (int turn = 0; turn < 3; ++turn) {
       const Continuation found = run_alone(engine, greedy_request(prompt, 16));
       EXPECT_EQ(found.cached_tokens, computed / block * block) << "whole blocks";
@@ -278,7 +278,7 @@ TEST(Engine, RunsTheAllReducesOfTheDesignInEveryStepOnEveryRank) {
   });
 }
 
-TEST(Engine, ReportsWhereTheMemoryOfEachRankIs) {
+TEST(Engine, ReportsTheNodesOfEachRanksMemory) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -290,10 +290,10 @@ TEST(Engine, ReportsWhereTheMemoryOfEachRankIs) {
       EXPECT_EQ(numa.core_nodes != 0, numa.nodes != 0);
       are_known = are_known && numa.pages_known != 0;
       if (numa.pages_known == 0) continue;
-      // Vectors have no pages of their own.
+      // Vectors do not have separate pages.
       EXPECT_GE(numa.weights.total(), report.weight_bytes / 4096 / 2);
       cache_pages += numa.cache.total();
-      // With two KV heads, more ranks keep one copy, and the few blocks in use may belong to others.
+      // With two KV heads, more ranks share one copy, and other ranks may own the few used blocks.
       EXPECT_TRUE(numa.cache.total() != 0 || comm.size() > 2);
       EXPECT_EQ(numa.window.total() != 0, comm.size() > 1);
     }
@@ -307,7 +307,7 @@ TEST(Engine, ReadsTheFileOnceOverAllRanks) {
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     std::size_t read = 0;
     for (const RankReport& report : engine.reports()) read += report.bytes_used;
-    // 4 KV heads: at 3 ranks two of them are held twice. 12 columns of each of k and v, in two layers.
+    // With 4 KV heads, 3 ranks hold two of them twice: 12 columns each of k and v, in two layers.
     const std::size_t replicated = comm.size() == 3 ? 2 * 2 * 2 * 12 * 96 * sizeof(float) : 0;
     EXPECT_LE(static_cast<double>(read - replicated), 1.05 * static_cast<double>(engine.info().stored_bytes));
     EXPECT_GE(read, engine.info().stored_bytes);

@@ -42,8 +42,8 @@ TEST(Engine, SleepsUntilAnotherThreadSubmits) {
   });
 }
 
-// Whatever chunks the time of a step leads to. All arithmetic is in f32.
-TEST(Engine, GivesTheSameTokensWhateverAStepMayTake) {
+// The time limit leads to any chunks. All arithmetic is in f32.
+TEST(Engine, GivesTheSameTokensForAnyStepTimeLimit) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const EngineOptions options = {

@@ -1,4 +1,4 @@
-// The numbers that the engine gives beside tokens.
+// Numbers that the engine returns in addition to tokens, such as logits.
 #include "tests/mpi_test.h"
 #include "tests/reference/diffusion_fixture.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -41,7 +41,7 @@ std::vector<double> log_softmax(const std::vector<float>& logits) {
   return result;
 }
 
-TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
+TEST(EngineLogits, MatchTheFixtureForEveryPrefillChunk) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
   for (const std::size_t chunk : {1U, 7U, 512U}) {
@@ -55,8 +55,8 @@ TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
   }
 }
 
-// Dream is a Qwen2 whose tokens attend to all of the prompt; the expected logits are its original code's.
-TEST(EngineLogits, OfBidirectionalPromptsAreThoseOfADiffusionModel) {
+// Dream is a Qwen2 with bidirectional attention in the prompt. Its original code gives the expected logits.
+TEST(EngineLogits, MatchADiffusionModelForBidirectionalPrompts) {
   Communicator& comm = test::world();
   const reference::DiffusionFixture dream = reference::diffusion_fixture("dream");
   const test::TemporaryDirectory qwen;
@@ -75,7 +75,7 @@ TEST(EngineLogits, OfBidirectionalPromptsAreThoseOfADiffusionModel) {
   });
 }
 
-TEST(EngineLogits, OfTheMostLikelyTokensComeWithThePromptsOwn) {
+TEST(EngineLogits, IncludeTheMostLikelyTokensOfAPrompt) {
   Communicator& comm = test::world();
   const reference::StoredFixture fixture = reference::stored_fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .prefill_chunk = 5, .block_size = 8}, [&](Engine& engine) {
@@ -117,7 +117,7 @@ TEST(EngineLogits, OfTheMostLikelyTokensComeWithThePromptsOwn) {
 TEST(EngineLogits, CanBeAskedForAgainAndAgainAndBetweenRequests) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
-  // A cache that holds the sequence once: each call must give its blocks back.
+  // The cache holds the sequence once, so each call must free its blocks.
   run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
     const auto once = logits_of(engine, fixture.prompt);
     EXPECT_EQ(run_alone(engine, greedy_request(fixture.prompt, 16)).tokens, fixture.greedy);
@@ -142,7 +142,7 @@ TEST(EngineLogits, ReachTheLastPositionOfTheLongestSequence) {
   });
 }
 
-TEST(EngineLogits, WaitForRoomBesideOtherRequests) {
+TEST(EngineLogits, WaitForRoomIfOtherRequestsRun) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
@@ -160,7 +160,7 @@ TEST(EngineLogits, WaitForRoomBesideOtherRequests) {
   });
 }
 
-TEST(EngineLogits, PassOnWhatTheirReceiverThrows) {
+TEST(EngineLogits, PassOnTheReceiversException) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .prefill_chunk = 8}, [&](Engine& engine) {
@@ -173,7 +173,7 @@ TEST(EngineLogits, PassOnWhatTheirReceiverThrows) {
   });
 }
 
-TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
+TEST(EngineLogprobs, MatchTheFullDistributionForEveryKindOfSampling) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -192,7 +192,7 @@ TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
         ASSERT_EQ(found.logprobs.size(), 12U);
         for (std::size_t i = 0; i < 12; ++i) {
           const std::vector<double> expected = log_softmax(rows[fixture.prompt.size() + i - 1]);
-          // The logits' own tolerance, and the sum's.
+          // Tolerance of the logits, plus the sum's.
           EXPECT_NEAR(found.logprobs[i], expected[static_cast<std::size_t>(found.tokens[i])],
                       2 * kLogitTolerance);
           ASSERT_EQ(found.top_logprobs[i].size(), 4U);
@@ -209,7 +209,7 @@ TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
   });
 }
 
-TEST(EngineLogprobs, OfASequenceAreThoseOfItsLogits) {
+TEST(EngineLogprobs, MatchTheLogitsOfASequence) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
   for (const std::size_t chunk : {3U, 512U}) {
@@ -227,7 +227,7 @@ TEST(EngineLogprobs, OfASequenceAreThoseOfItsLogits) {
   }
 }
 
-TEST(EngineLogprobs, OfTheFirstTokenAreRefused) {
+TEST(EngineLogprobs, AreRejectedForTheFirstToken) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -241,7 +241,7 @@ TEST(EngineLogprobs, OfTheFirstTokenAreRefused) {
   });
 }
 
-TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
+TEST(EngineLogprobs, SumToOneOverTheVocabulary) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
@@ -260,7 +260,7 @@ TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
   });
 }
 
-TEST(EngineLogprobs, AreLeftOutUnlessAskedFor) {
+TEST(EngineLogprobs, AreOmittedByDefault) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {

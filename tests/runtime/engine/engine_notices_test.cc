@@ -1,4 +1,4 @@
-// Notices about faults of a model's files that do not keep it from running.
+// Notices about harmless faults in a model's files.
 #include "model/weights/gguf/gguf_type.h"
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/mpi_test.h"

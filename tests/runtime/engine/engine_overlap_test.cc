@@ -1,5 +1,5 @@
-// Steps as two half-batches in turns: EngineOptions::two_batch_overlap changes when sums over ranks happen,
-// and nothing else.
+// Steps as two alternating half-batches: EngineOptions::two_batch_overlap changes only the times of sums over
+// ranks.
 #include "parallel/exchange/tracer.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
@@ -21,8 +21,8 @@ using test::greedy_request;
 using test::run_all;
 using test::run_engine;
 
-// Prompts of several chunks and of a few tokens, so that a step has parts of some and generates for others;
-// sampled, with penalties and log-probabilities.
+// Prompts of several chunks and of a few tokens, so a step computes parts of some and generates for others.
+// Sampling uses penalties and log-probabilities.
 std::vector<Request> requests_of(const Fixture& fixture) {
   std::vector<Request> requests;
   for (const std::size_t length : {3U, 90U, 40U, 150U, 17U}) {
@@ -51,9 +51,8 @@ Results results_of(Engine& engine, const Fixture& fixture) {
   return results;
 }
 
-// Of a decoder of the usual kind, one with experts, one with recurrent layers and experts, one whose windows
-// are shorter than its prompts and whose norms are sums over ranks of their own, inside of attention, and one
-// with short convolutions.
+// The models: a plain decoder, experts, recurrent layers with experts, windows shorter than the prompts with
+// norms inside attention that need sums over ranks of their own, and short convolutions.
 TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   Communicator& comm = test::world();
   for (const char* const model :
@@ -79,8 +78,9 @@ TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   }
 }
 
-// The greedy tokens of the original modelling code, in steps of one sequence and with sums that are float32.
-TEST(EngineOverlap, GeneratesWhatTheModelsOwnCodeDoes) {
+// The expected greedy tokens are the original modelling code's. Steps have one sequence, and sums are
+// float32.
+TEST(EngineOverlap, MatchesTheModelsOwnCode) {
   Communicator& comm = test::world();
   for (const char* const model : {"llama-gqa", "qwen3next"}) {
     const Fixture fixture = reference::fixture(model);
@@ -100,7 +100,7 @@ std::size_t sums_in_background(const RankTrace& trace) {
   }));
 }
 
-// Two for each of a block, and one for the embedding, of each half; none of a step of one token.
+// Each half has two sums per block and one for the embedding. A step of one token has none in the background.
 TEST(EngineOverlap, HasAllSumsOfAStepInTheBackground) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
@@ -113,7 +113,7 @@ TEST(EngineOverlap, HasAllSumsOfAStepInTheBackground) {
       const std::vector<RankTrace> traces = engine.traces();
       ASSERT_EQ(traces.size(), comm.size());
       for (const RankTrace& trace : traces) {
-        // On one host nothing is on a wire.
+        // On one host, no sum uses a wire.
         EXPECT_EQ(sums_in_background(trace), mode == TwoBatchOverlap::on ? 2 * (2 * layers + 1) : 0U);
       }
     });
@@ -133,7 +133,7 @@ TEST(EngineOverlap, IsCountedAmongTheMemoryOfTheWorkspace) {
   EXPECT_GT(bytes[2], bytes[1]);
 }
 
-TEST(EngineOverlap, IsRefusedWhereStepsCannotBeDivided) {
+TEST(EngineOverlap, IsRejectedIfStepsCannotBeDivided) {
   Communicator& comm = test::world();
   if (comm.size() % 2 != 0) GTEST_SKIP() << "needs two stages";
   const Fixture fixture = reference::fixture("llama-gqa");

@@ -1,5 +1,5 @@
-// Engines whose ranks are the stages of a pipeline: with same_bits everything they say is what one rank says,
-// and several steps are under way at a time.
+// Engines whose ranks are pipeline stages: with same_bits, all results match one rank's, and several steps
+// run at the same time.
 #include "model/config/config.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
@@ -18,7 +18,7 @@ using test::Continuation;
 using test::Continuations;
 using test::run_all;
 
-// All numbers of stages that divide the ranks, of which each has a layer.
+// Returns all numbers of stages that divide the ranks and the layers.
 std::vector<std::size_t> stage_counts(const Communicator& comm, std::size_t layers) {
   std::vector<std::size_t> counts;
   for (std::size_t stages = 1; stages <= layers; ++stages) {
@@ -39,7 +39,7 @@ Request pipelined_request(std::vector<TokenId> prompt, std::uint64_t seed) {
   return request;
 }
 
-// Of all kinds: short and long prompts, samples of one, one whose next token is limited by a mask.
+// Returns short and long prompts, a request with several samples, and a request with token masks.
 std::vector<Request> requests_of_all_kinds(const Fixture& fixture) {
   reference::Random random(11);
   const std::size_t vocab_size = fixture.rows.columns();

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// No option has its default, so that the test notices an option that is not sent.
+// All options differ from their defaults, so the test notices an option that is not sent.
 EnginePlan unusual_plan() {
   EnginePlan plan;
   plan.config =
@@ -63,7 +63,7 @@ TEST(EnginePlan, ReachesTheOtherRanksWithEveryField) {
   EXPECT_TRUE(received == unusual_plan());
 }
 
-// The threads of a rank and its folder for packed weights are its own choice.
+// Each rank chooses its threads and its folder for packed weights itself.
 TEST(EnginePlan, LeavesEveryRankItsOwnThreadsAndPackedCache) {
   EnginePlan sent = unusual_plan();
   sent.options.threads = 31;

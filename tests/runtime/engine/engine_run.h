@@ -1,4 +1,4 @@
-// An engine on all ranks of a test: rank 0 works with it, the others follow.
+// An engine on all ranks of a test. Rank 0 works with it, and the others follow.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -14,8 +14,8 @@
 
 namespace tp::test {
 
-// Opens an engine, lets rank 0 do `work` with it, and returns what the other ranks' follow() did (0 on
-// rank 0). Collective; a failure of `work` ends all ranks' engines.
+// Opens an engine and lets rank 0 do `work` with it. Returns the other ranks' follow() result (0 on rank 0).
+// Collective. If `work` fails, all ranks' engines end.
 inline int run_engine(Communicator& comm, EngineOptions options, const std::function<void(Engine&)>& work,
                       const EngineHooks& hooks = {}) {
   options.threads = 1;  // tests share few processors
@@ -56,7 +56,7 @@ inline void collect(const TokenEvent& event, Continuations& all) {
   }
 }
 
-// Steps until all work is done.
+// Runs steps until all work is done.
 inline Continuations run_all(Engine& engine) {
   Continuations all;
   while (engine.has_work()) {
@@ -74,7 +74,7 @@ inline Request greedy_request(std::vector<TokenId> prompt, int max_tokens) {
   return request;
 }
 
-// One request by itself.
+// Runs one request by itself.
 inline Continuation run_alone(Engine& engine, const Request& request) {
   const std::uint64_t id = engine.submit(request);
   return run_all(engine)[{id, 0}];
@@ -83,7 +83,7 @@ inline Continuation run_alone(Engine& engine, const Request& request) {
 // The tokens of every request's samples.
 using Texts = std::vector<std::vector<std::vector<TokenId>>>;
 
-// Of requests that run beside each other, or one after the other.
+// Runs the requests together or one by one and returns their texts.
 inline Texts texts_of(Engine& engine, const std::vector<Request>& requests, bool one_by_one) {
   std::vector<RequestId> ids;
   Continuations all;
@@ -101,7 +101,7 @@ inline Texts texts_of(Engine& engine, const std::vector<Request>& requests, bool
   return texts;
 }
 
-// `size` of a fixture's tokens, the same for all that have the same `first`, but for where they end.
+// Returns `size` of a fixture's tokens. Prompts with the same `first` differ only in their ends.
 inline std::vector<TokenId> varied_prompt(const std::vector<TokenId>& all, std::size_t size,
                                           std::size_t first) {
   std::vector<TokenId> tokens;
@@ -110,8 +110,8 @@ inline std::vector<TokenId> varied_prompt(const std::vector<TokenId>& all, std::
   return tokens;
 }
 
-// A fixture's model in a folder of its own, with a tokenizer whose token i is two letters: "aa", "ab", ... It
-// exists on rank 0; the other ranks learn of its path from the engine.
+// A fixture's model in its own folder, with a tokenizer whose tokens are two letters: "aa", "ab", ... Only
+// rank 0 has the folder. The engine tells the other ranks its path.
 class ModelFolder {
  public:
   explicit ModelFolder(const reference::Fixture& fixture) {

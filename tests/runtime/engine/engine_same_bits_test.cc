@@ -1,5 +1,5 @@
-// With EngineOptions::same_bits, tokens and log-probabilities have the same bits on any number of ranks,
-// whatever else runs and however it is scheduled.
+// With EngineOptions::same_bits, tokens and log-probabilities have the same bits on any number of ranks, in
+// any batch and schedule.
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -39,7 +39,7 @@ std::vector<Request> requests_of(const Fixture& fixture) {
   return requests;
 }
 
-// Text of the first request, the only one or beside the others.
+// Returns the first request's text, run by itself or together with the others.
 Continuation first_of(Engine& engine, const std::vector<Request>& requests, bool alone) {
   const RequestId id = engine.submit(requests.front());
   for (std::size_t i = 1; i < requests.size() && !alone; ++i) engine.submit(requests[i]);
@@ -58,7 +58,7 @@ void expect_same(const Continuation& found, const Continuation& expected, const 
   }
 }
 
-TEST(EngineSameBits, OfTextsAndLogProbabilitiesOnAnyRanksAndInAnyCompany) {
+TEST(EngineSameBits, HoldForTextsAndLogProbabilitiesOnAnyRanksAndInAnyBatch) {
   Communicator& comm = test::world();
   for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn", "minimaxm2"}) {
     const Fixture fixture = reference::fixture(name);

@@ -1,5 +1,5 @@
-// Draft tokens change no text: whatever a request asks for, with them the engine says what it says without,
-// to the bit, at every number of ranks and with every kind of layers.
+// Draft tokens never change a text: for any request, the engine gives the same bits with and without them, on
+// any number of ranks and with every kind of layer.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
@@ -56,7 +56,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
   }
 }
 
-TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
+TEST(EngineSpeculation, ChangesNoTextForAnyStepSize) {
   for (const char* const model : {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear",
                                   "deepseekv32", "jamba", "rwkv7-8heads"}) {
     SCOPED_TRACE(model);
@@ -68,8 +68,8 @@ TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
   }
 }
 
-// Where the machine's arithmetic does not depend on chunks, which is so for f32.
-TEST(EngineSpeculation, ChangesNoTextWithoutSameBitsEither) {
+// With f32, the arithmetic does not depend on chunk sizes, so drafts change no text.
+TEST(EngineSpeculation, ChangesNoTextEvenWithoutSameBits) {
   const reference::Fixture fixture = reference::fixture("llama-12q3kv");
   const ModelFolder folder(fixture);
   const std::vector<Request> requests = speculated_requests(fixture);
@@ -82,8 +82,8 @@ TEST(EngineSpeculation, ChangesNoTextWithoutSameBitsEither) {
   });
 }
 
-// Measured steps also need states: instead of a cache, or beside it.
-TEST(EngineSpeculation, ChangesNoTextWhenItMeasuresWhatPays) {
+// Measured steps also need states, instead of a cache or in addition to it.
+TEST(EngineSpeculation, ChangesNoTextWhileMeasuring) {
   for (const char* const model : {"llama-gqa", "nemotronh", "falconh1"}) {
     SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
@@ -93,7 +93,7 @@ TEST(EngineSpeculation, ChangesNoTextWhenItMeasuresWhatPays) {
     const Continuations expected = plain_answers(options, requests);
     options.speculation = {.drafts = DraftKind::ngram};
     expect_no_change(options, requests, expected);
-    // A cache and steps that have no room for what is measured.
+    // The cache and the steps have no room for measurements.
     options.prefill_chunk = 3;
     options.cache_tokens = 120;
     expect_no_change(options, requests, expected);
@@ -117,7 +117,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAPipeline) {
   }
 }
 
-// Guesses a known text, and every third token of it wrongly.
+// Drafts a known text, with every third token wrong.
 class KnownText : public DraftSource {
  public:
   explicit KnownText(std::vector<TokenId> text) : text_(std::move(text)) {}
@@ -158,7 +158,7 @@ TEST(EngineSpeculation, TakesDraftsOfAProgramsOwnSource) {
              {.draft_source = [&] { return std::make_unique<KnownText>(text); }});
 }
 
-TEST(EngineSpeculation, RefusesASourceThatIsNotThere) {
+TEST(EngineSpeculation, RejectsAMissingSource) {
   EngineOptions options{.model = reference::fixture("llama-gqa").folder};
   options.speculation = {.drafts = DraftKind::custom};
   EXPECT_THROW(Engine(test::world(), options), AgreedError);
@@ -216,7 +216,7 @@ TEST(EngineSpeculation, ChangesNoTextWithEarlierAnswers) {
 TEST(EngineSpeculation, DraftsAnAnswerAlmostCompletelyThatHasBeenGivenBefore) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   EngineOptions options{.model = fixture.folder, .weights = WeightType::f32, .same_bits = true};
-  // Of a text in which little comes again.
+  // The text has few repetitions.
   Request request = greedy_request(repetitive_prompt(fixture, 20, 20), 60);
   request.sampling.temperature = 1.2F;
   request.sampling.seed = 5;
@@ -250,7 +250,7 @@ TEST(EngineSpeculation, DraftsAnAnswerAlmostCompletelyThatHasBeenGivenBefore) {
   }
 }
 
-TEST(EngineSpeculation, RemembersAnswersOnlyForDraftsOfWhatHasComeBefore) {
+TEST(EngineSpeculation, RejectsAHistoryWithoutNgramDrafts) {
   for (const DraftKind drafts : {DraftKind::none, DraftKind::model}) {
     EngineOptions options{.model = reference::fixture("llama-gqa").folder};
     options.speculation = {.drafts = drafts, .draft_history = 100};

@@ -1,4 +1,4 @@
-// Models with recurrent layers generate the texts of requests that run alone: in batches, in chunks, from
+// Models with recurrent layers generate the same texts as requests by themselves: in batches, in chunks, from
 // prefixes, in samples, and together with requests that end early.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
@@ -22,7 +22,7 @@ using test::run_engine;
 using test::Texts;
 using test::texts_of;
 
-// Without a tokenizer.
+// A recurrent model without a tokenizer.
 class RecurrentModel {
  public:
   explicit RecurrentModel(const std::string& name) : fixture_(reference::fixture(name)), folder_(fixture_) {}
@@ -33,7 +33,7 @@ class RecurrentModel {
   std::vector<TokenId> prompt(std::size_t size, std::size_t first) const {
     return test::varied_prompt(fixture_.prompt, size, first);
   }
-  // Prompts some of which begin alike, with texts of some lengths.
+  // Returns prompts of several lengths, some with a common beginning.
   std::vector<Request> requests() const {
     std::vector<Request> requests;
     for (const std::size_t length : {3U, 40U, 41U, 90U, 150U, 200U, 200U, 150U}) {
@@ -67,11 +67,11 @@ std::vector<std::string> recurrent_models() {
 class EngineStates : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Models, EngineStates, testing::ValuesIn(recurrent_models()));
 
-TEST_P(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
+TEST_P(EngineStates, GiveTheSameTokensInAnyBatch) {
   Communicator& comm = test::world();
   const RecurrentModel model(GetParam());
   const std::vector<Request> requests = model.requests();
-  // Whole prompts in one step, nobody beside, nothing from a cache.
+  // The reference computes whole prompts in one step, by themselves, without cached tokens.
   Texts expected;
   EngineOptions options = model.options();
   std::vector<Request> apart = requests;
@@ -99,7 +99,7 @@ TEST_P(EngineStates, GiveTheSameTokensWhateverRunsBeside) {
   }
 }
 
-// The next turns of a chat, which begin with all that there was before.
+// The next turns of a chat begin with all earlier turns.
 TEST_P(EngineStates, GoOnFromTheEndOfAnAnswer) {
   const RecurrentModel model(GetParam());
   EngineOptions options = model.options();
@@ -125,7 +125,7 @@ TEST_P(EngineStates, GoOnFromTheEndOfAnAnswer) {
   });
 }
 
-TEST_P(EngineStates, OfACancelledRequestDoNotReachTheNextOne) {
+TEST_P(EngineStates, DoNotLeakFromACancelledRequest) {
   const RecurrentModel model(GetParam());
   const Request request = greedy_request(model.prompt(100, 0), 20);
   EngineOptions options = model.options();

@@ -1,5 +1,4 @@
-// What the engine generates with models whose layers have windows, where blocks that have left them are given
-// back and written to by others.
+// Generation with window layers. Blocks that have left a window are freed and reused by other sequences.
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
@@ -21,7 +20,7 @@ using test::run_engine;
 using test::Texts;
 using test::texts_of;
 
-// A fixture whose config.json has these fields too, without a tokenizer.
+// A fixture with additional fields in config.json, without a tokenizer.
 class ChangedFixture {
  public:
   ChangedFixture(const std::string& name, const nlohmann::json& fields)
@@ -43,13 +42,13 @@ class ChangedFixture {
   ModelFolder folder_;
 };
 
-// Every second layer, as Gemma 2 has them, and all, as Mistral's.
+// Gemma 2 has windows in every second layer, and Mistral in all layers.
 ChangedFixture gemma2() { return {"gemma2-bf16", nlohmann::json::object()}; }
 ChangedFixture mistral() {
   return {"llama-gqa", {{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 11}}};
 }
 
-// Prompts longer than the window, some with a beginning in common.
+// Prompts longer than the window, some with a common beginning.
 std::vector<Request> long_requests(const ChangedFixture& model) {
   std::vector<Request> requests;
   for (const std::size_t length : {3U, 40U, 41U, 64U, 90U, 100U, 100U}) {
@@ -72,7 +71,7 @@ const std::vector<Setting> kSettings = {{512, 16, 4, 0}, {1, 16, 8, 0},   {3, 2,
 void expect_same_texts(Communicator& comm, const ChangedFixture& model,
                        const std::vector<Setting>& settings) {
   const std::vector<Request> requests = long_requests(model);
-  // Blocks that never leave the window, and nobody beside.
+  // In the reference, blocks never leave the window, and requests run by themselves.
   Texts expected;
   EngineOptions options = model.options();
   options.block_size = 256;
@@ -94,16 +93,16 @@ void expect_same_texts(Communicator& comm, const ChangedFixture& model,
   }
 }
 
-TEST(EngineWindow, GivesTheSameTokensWhereEverySecondLayerGivesBlocksBack) {
+TEST(EngineWindow, GivesTheSameTokensIfEverySecondLayerFreesBlocks) {
   expect_same_texts(test::world(), gemma2(), kSettings);
 }
 
-TEST(EngineWindow, GivesTheSameTokensWhereAllLayersGiveBlocksBack) {
+TEST(EngineWindow, GivesTheSameTokensIfAllLayersFreeBlocks) {
   expect_same_texts(test::world(), mistral(), kSettings);
 }
 
-// Blocks of different layers in the memory of released blocks, and a cache that never releases a block.
-TEST(EngineWindow, GivesTheSameTokensAfter20000TokensWhereLayersDiffer) {
+// Compares blocks of different layers in released memory with a cache that never releases a block.
+TEST(EngineWindow, GivesTheSameTokensAfter20000TokensIfLayersDiffer) {
   if (test::world().size() > 2) GTEST_SKIP() << "long, and more ranks show nothing new";
   for (const char* const name : {"gemma4", "gemma4-e"}) {
     const ChangedFixture model(name, nlohmann::json::object());
@@ -118,7 +117,7 @@ TEST(EngineWindow, GivesTheSameTokensAfter20000TokensWhereLayersDiffer) {
     run_engine(test::world(), options, [&](Engine& engine) {
       EXPECT_EQ(run_alone(engine, request).tokens, expected) << name;
       EXPECT_EQ(engine.status().used_blocks, 0U);
-      // The layers with windows need few blocks: 20480 / 16 blocks of the others, and some.
+      // Layers with windows need few blocks: 20480 / 16 blocks of the others, and some more.
       EXPECT_LT(engine.status().free_blocks, 2U * 20480 / 16);
     });
   }
@@ -136,7 +135,7 @@ TEST(EngineWindow, GeneratesATextThatIsLongerThanTheCache) {
   options.max_sequences = 1;
   run_engine(test::world(), options, [&](Engine& engine) {
     const LeaderStatus before = engine.status();
-    EXPECT_EQ(before.free_blocks, 6U);  // 10 tokens that a chunk's first one sees, and 8
+    EXPECT_EQ(before.free_blocks, 6U);  // a chunk's first token sees 10 tokens, and the chunk has 8
     EXPECT_EQ(run_alone(engine, request).tokens, expected);
     EXPECT_EQ(engine.status().preemptions, 0U);
   });

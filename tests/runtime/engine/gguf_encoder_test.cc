@@ -1,5 +1,5 @@
-// Encoders' GGUF files: the embeddings and scores of the checkpoints from which others converted them, and
-// the tokens of their vocabularies.
+// Encoders' GGUF files: the embeddings and scores of the original checkpoints, and the tokens of their
+// vocabularies.
 #include "model/config/config.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "runtime/text/embedder.h"
@@ -26,7 +26,7 @@ class GgufEncoder : public testing::TestWithParam<std::string> {
  protected:
   GgufEncoder() : folder_(std::filesystem::path(TP_TEST_DATA) / "gguf_encoders" / GetParam()) {}
 
-  // The merge in modern-bert's file is not one of its tokens, so its vocabulary cannot be used.
+  // The merge in modern-bert's file is not one of its tokens, so its vocabulary is unusable.
   bool has_vocabulary() const { return GetParam() != "modern-bert"; }
 
   void run(const std::function<void(Engine&)>& body) {
@@ -44,7 +44,7 @@ class GgufEncoder : public testing::TestWithParam<std::string> {
   const nlohmann::json expected_ = reference::read_json(folder_ / "expected.json");
 
  private:
-  // The file, or a copy without its vocabulary.
+  // Returns the file, or a copy without its vocabulary.
   std::filesystem::path usable_file() const {
     const std::filesystem::path file = folder_ / "model.gguf";
     if (has_vocabulary()) return file;
@@ -105,7 +105,7 @@ TEST_P(GgufEncoder, TokenizesLikeLlamaCpp) {
   });
 }
 
-// Pairs of texts are "[CLS] a [SEP] b [SEP]", with types, or "<s> a </s></s> b </s>" without.
+// Pairs of texts are "[CLS] a [SEP] b [SEP]" with types, or "<s> a </s></s> b </s>" without types.
 TEST_P(GgufEncoder, JoinsPairsLikeTheOriginalTokenizer) {
   if (GetParam() == "gemma-embedding" || !has_vocabulary()) GTEST_SKIP() << "it joins no texts";
   run([&](Engine& engine) {
@@ -123,7 +123,7 @@ TEST_P(GgufEncoder, JoinsPairsLikeTheOriginalTokenizer) {
   });
 }
 
-// Jina's fixture with gates and ups in tensors of their own, as older files have them.
+// Returns Jina's fixture with gates and ups in separate tensors, like in older files.
 std::string jina_with_separate_gates(const std::filesystem::path& file) {
   const GgufFiles files(file);
   test::GgufBuilder builder;
@@ -143,7 +143,7 @@ std::string jina_with_separate_gates(const std::filesystem::path& file) {
   return builder.file();
 }
 
-TEST(GgufJina, MayStoreGatesApart) {
+TEST(GgufJina, MayStoreGatesSeparately) {
   const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / "gguf_encoders" / "jina-bert-v2";
   const test::TemporaryDirectory directory;
   const std::filesystem::path file =

@@ -24,9 +24,9 @@ using test::run_engine;
 using test::TemporaryDirectory;
 using test::TensorValues;
 
-constexpr double kTolerance = 1e-4;  // of scores, from the fixture's meta.json
+constexpr double kTolerance = 1e-4;  // for scores, from the fixture's meta.json
 
-// The first row's first element of what a sequence's state becomes, for each sequence.
+// Returns the first element of each sequence's first row.
 std::vector<float> scores_of(const std::filesystem::path& model,
                              const std::vector<std::vector<TokenId>>& rows) {
   std::vector<float> scores;
@@ -50,7 +50,7 @@ bool fits(const std::filesystem::path& folder) {
   return load_config(folder).num_attention_heads >= test::world().size();
 }
 
-// Qwen3-Reranker, as the converter writes it: rows of the embedding as a layer of their own, and no LM head.
+// Qwen3-Reranker in the converter's form: rows of the embedding as a separate layer, and no LM head.
 class Qwen3Reranker {
  public:
   Qwen3Reranker() : conversion_(fixture_, "qwen3") {
@@ -67,7 +67,7 @@ class Qwen3Reranker {
   const json& cases() const { return expected_.at("cases"); }
   GgufConversion& conversion() { return conversion_; }
 
-  // The layer for scores consists of the rows of these tokens.
+  // The score layer consists of these tokens' rows.
   void set_scores(const std::vector<std::size_t>& tokens) {
     const TensorValues table = conversion_.read("model.embed_tokens.weight");
     TensorValues scores{{tokens.size(), table.shape[1]}, {}};
@@ -77,7 +77,7 @@ class Qwen3Reranker {
     }
     conversion_.write("cls.output.weight", scores);
   }
-  // `change` adds metadata that is no number.
+  // `change` adds metadata that is not a number.
   std::filesystem::path write(const std::function<void(GgufBuilder&)>& change) const {
     GgufBuilder builder = conversion_.builder();
     change(builder);
@@ -105,7 +105,7 @@ class Qwen3Reranker {
   TemporaryDirectory directory_;
 };
 
-TEST(GgufReranker, OfQwen3GivesTheScoresOfTheCheckpoint) {
+TEST(GgufReranker, GivesQwen3TheScoresOfTheCheckpoint) {
   const Qwen3Reranker model;
   if (!fits(model.fixture().folder)) GTEST_SKIP() << "too few heads";
   const std::filesystem::path file = model.write_with_labels({"yes", "no"});
@@ -124,7 +124,7 @@ TEST(GgufReranker, OfQwen3GivesTheScoresOfTheCheckpoint) {
 }
 
 // Files without labels, and files of a checkpoint that already had one row.
-TEST(GgufReranker, OfQwen3MayHaveNoLabelsOrOneRow) {
+TEST(GgufReranker, AllowsQwen3WithoutLabelsOrWithOneRow) {
   Qwen3Reranker model;
   EXPECT_EQ(load_config(model.write([](GgufBuilder&) {})).encoder.classifier_token_ids,
             (std::vector<TokenId>{1, 0}));
@@ -142,7 +142,7 @@ TEST(GgufReranker, OfQwen3MayHaveNoLabelsOrOneRow) {
 }
 
 // Two rows with other labels are scores of these labels.
-TEST(GgufReranker, OfQwen3WithOtherLabelsIsAClassifier) {
+TEST(GgufReranker, ReadsQwen3WithOtherLabelsAsAClassifier) {
   const Qwen3Reranker model;
   EXPECT_EQ(load_config(model.write_with_labels({"no", "yes"})).labels,
             (std::vector<std::string>{"no", "yes"}));
@@ -150,7 +150,7 @@ TEST(GgufReranker, OfQwen3WithOtherLabelsIsAClassifier) {
                   "classifier.output_labels must have a label for each row of cls.output.weight, 2, found 1");
 }
 
-TEST(GgufReranker, OfQwen3ReadsTheTemplateOfItsFile) {
+TEST(GgufReranker, ReadsQwen3sTemplateFromTheFile) {
   const Qwen3Reranker model;
   const auto config_with = [&](const std::string& form) {
     return load_config(
@@ -163,7 +163,7 @@ TEST(GgufReranker, OfQwen3ReadsTheTemplateOfItsFile) {
   EXPECT_CONTAINS(config_with("\xFF{query}{document}").pair_template, "\uFFFD{query}");  // not UTF-8
 }
 
-TEST(GgufReranker, OfQwen3NeedsALayerForScores) {
+TEST(GgufReranker, RejectsQwen3WithoutALayerForScores) {
   GgufBuilder file;
   file.text("general.architecture", "qwen3").whole("qwen3.pooling_type", 4);
   file.tensor("token_embd.weight", {20, 16}, "F32", std::string(20 * 16 * sizeof(float), 0));
@@ -177,7 +177,7 @@ TEST(GgufReranker, OfQwen3NeedsALayerForScores) {
 }
 
 // A head over a body that this architecture's families have no class for.
-TEST(GgufReranker, OfAnUnknownClassIsRefusedByItsHead) {
+TEST(GgufReranker, RejectsAnUnknownClassByItsHead) {
   GgufBuilder file;
   file.text("general.architecture", "nomic-bert").whole("nomic-bert.pooling_type", 4);
   const TemporaryDirectory directory;
@@ -187,7 +187,7 @@ TEST(GgufReranker, OfAnUnknownClassIsRefusedByItsHead) {
                   "has (pooling_type 4)");
 }
 
-// ModernBERT's fixture with a classifier's last layer, whose weights follow from the fixtures' formula.
+// ModernBERT's fixture with a classifier's last layer, whose weights follow the fixtures' formula.
 class ModernBertReranker {
  public:
   explicit ModernBertReranker(const char* pooling) {
@@ -241,8 +241,8 @@ class ModernBertReranker {
   TemporaryDirectory directory_;
 };
 
-// The head follows the mean of all states, unless the file names the first one.
-TEST(GgufReranker, OfModernBertGivesTheScoresOfTheCheckpoint) {
+// The head follows the mean of all states, or the first state if the file names it.
+TEST(GgufReranker, GivesModernBertTheScoresOfTheCheckpoint) {
   const std::vector<std::vector<TokenId>> rows = {{2, 9, 30, 41, 52, 63, 74, 85, 96, 107, 118, 129, 3},
                                                   {2, 200, 150, 3}};
   for (const auto& [name, number] : {std::pair{"mean", 0}, {"mean", 1}, {"cls", 2}}) {
@@ -262,7 +262,7 @@ TEST(GgufReranker, OfModernBertGivesTheScoresOfTheCheckpoint) {
   }
 }
 
-TEST(GgufReranker, OfModernBertRefusesAnotherPoolingByName) {
+TEST(GgufReranker, RejectsAnotherPoolingOfModernBertByName) {
   const ModernBertReranker model("mean");
   const std::filesystem::path file = model.write_gguf([](GgufConversion& to) {
     to.whole("pooling_type", 4);
@@ -272,8 +272,8 @@ TEST(GgufReranker, OfModernBertRefusesAnotherPoolingByName) {
                   "classifier.pooling_type must be 1 (mean) or 2 (cls), found 3");
 }
 
-// A file of a model without windows has no key for them.
-TEST(GgufReranker, OfModernBertMayHaveNoWindows) {
+// The file of a model without windows has no key for them.
+TEST(GgufReranker, AllowsModernBertWithoutWindows) {
   const ModernBertReranker model("mean");
   const auto windows_in = [&](bool has_windows) {
     const std::filesystem::path file = model.write_gguf([&](GgufConversion& to) {

@@ -15,7 +15,7 @@
 namespace tp::test {
 
 // Printable ASCII characters, spaces and line breaks have tokens. The control tokens are <|im_start|>,
-// <|im_end|>, and the two marks, whose ids are those of the fixture.
+// <|im_end|>, and the two marks with the fixture's ids.
 class ListRerankerFolder {
  public:
   static constexpr TokenId kTurn = 100;

@@ -35,7 +35,7 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], kValueTolerance) << i;
 }
 
-// The fixture's prompt, which asks for the states at its marks.
+// Returns the fixture's prompt, which asks for the states at its marks.
 Request marked_prompt() {
   const json input =
       reference::read_json(reference::seeded_folder("rerank", "jina-reranker-v3") / "input.json");
@@ -55,7 +55,7 @@ std::vector<float> states_of(Engine& engine, Request request) {
   return states;
 }
 
-// The states do not depend on how the prompt is divided into steps, or on what is already in the cache.
+// The states depend neither on the division of the prompt into steps, nor on cached tokens.
 TEST(ListReranker, GivesTheVectorsAndScoresOfTheOriginalModellingCode) {
   if (!fits()) GTEST_SKIP() << "too few heads";
   const ListRerankerFolder model;
@@ -103,12 +103,13 @@ TEST(ListReranker, HasTheSameBitsOnAnyNumberOfRanks) {
   });
 }
 
-// The text of a prompt, with control tokens.
+// Returns a prompt's text with control tokens.
 std::string text_of(const Engine& engine, const Request& request) {
   return engine.decode_with_special(request.prompt);
 }
 
-// A user's text can write neither marks nor other control tokens: marks are removed, and others are text.
+// A user's text can't write marks or other control tokens: marks are removed, and other control tokens become
+// text.
 TEST(ListReranker, ReadsDocumentsAndThenTheQuery) {
   if (!fits()) GTEST_SKIP() << "too few heads";
   const ListRerankerFolder model;
@@ -135,12 +136,13 @@ TEST(ListReranker, ReadsDocumentsAndThenTheQuery) {
     for (const std::size_t place : request.states_at) marks.push_back(request.prompt[place]);
     EXPECT_EQ(marks, (std::vector<TokenId>{ListRerankerFolder::kDocument, ListRerankerFolder::kDocument,
                                            ListRerankerFolder::kQuery}));
-    EXPECT_EQ(std::ranges::count(request.prompt, ListRerankerFolder::kTurnEnd), 2);  // only the template's
+    EXPECT_EQ(std::ranges::count(request.prompt, ListRerankerFolder::kTurnEnd),
+              2);  // only the template's tokens
   });
 }
 
-// The first prompt of 126 documents has 125. Long documents leave room for fewer: a prompt ends when
-// there is none for a longest document.
+// Out of 126 documents, the first prompt contains 125. Long documents leave room for fewer: a prompt ends
+// when a longest document doesn't fit.
 TEST(ListReranker, DividesLongListsAmongPrompts) {
   if (!fits()) GTEST_SKIP() << "too few heads";
   const ListRerankerFolder model;
@@ -230,8 +232,8 @@ TEST(ListReranker, RefusesStatesAtWrongPlaces) {
   });
 }
 
-// By hand: the first prompt's query is (1, 0), with the best score 1 and the weight 1. The second prompt's is
-// (0, 2), with the best score -1 / sqrt(2) and the weight (1 - 1 / sqrt(2)) / 2.
+// Computed by hand: the first prompt's query is (1, 0), with the best score 1 and the weight 1. The second
+// prompt's is (0, 2), with the best score -1 / sqrt(2) and the weight (1 - 1 / sqrt(2)) / 2.
 TEST(ListScores, WeighTheQueriesOfSeveralPrompts) {
   const ListVectors first{.documents = {{3, 0}, {0, 1}}, .query = {1, 0}};
   const ListVectors second{.documents = {{1, -1}, {0, -2}}, .query = {0, 2}};

@@ -1,5 +1,5 @@
-// Models with several tasks (EngineOptions::task): adapters that are stored with the weights, and decoders
-// whose answers rank documents.
+// Models with several tasks (EngineOptions::task): adapters stored with the weights, and decoders whose
+// answers rank documents.
 #include "model/config/config.h"
 #include "runtime/text/embedder.h"
 #include "runtime/text/probabilities.h"
@@ -168,7 +168,7 @@ TEST(ModelTasks, AnswersThatTheConfigNamesAreScores) {
   expect_scores(model, "");
 }
 
-// A text of the user cannot end its part of the template, and counts as its tokens.
+// A user's text can't end its part of the template. It counts as its tokens.
 TEST(ModelTasks, ARerankerReadsItsTemplate) {
   const AnsweringModel model;
   if (!fits(model.folder())) GTEST_SKIP() << "too few heads";
@@ -214,7 +214,7 @@ TEST(ModelTasks, AnswersOfAWrongTypeAreRefusedByName) {
   EXPECT_CONTAINS(test::error_of<Error>(open), "classifier_from_token");
 }
 
-// Before anything of that size is allocated.
+// The error comes before memory of this size is allocated.
 TEST(ModelTasks, AnAdapterOfAnotherRankIsRefused) {
   if (test::world().size() > 4) GTEST_SKIP() << "too few heads";
   const std::filesystem::path folder = reference::seeded_folder("encoders", "jina-v3-lora");

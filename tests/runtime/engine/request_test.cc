@@ -51,7 +51,7 @@ TEST(SamplingParams, EveryValueOutOfRangeIsNamed) {
   expect_error_names({.logprobs = -2}, "logprobs");
 }
 
-TEST(SamplingParams, ErrorSaysWhatIsExpectedFoundAndToBeDone) {
+TEST(SamplingParams, ErrorNamesExpectedAndFoundValuesWithAdvice) {
   EXPECT_EQ(error_of([] { SamplingParams{.top_p = 1.5F}.validate(); }),
             "cannot sample: `top_p` is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
 }

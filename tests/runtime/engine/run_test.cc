@@ -15,7 +15,7 @@ namespace {
 
 const EngineOptions kDemo{.model = TP_DEMO_MODEL, .threads = 1};
 
-// The exit status of this rank, and the text that the rank printed on stderr.
+// This rank's exit status, and its text on stderr.
 struct Outcome {
   int status = 0;
   std::string err;

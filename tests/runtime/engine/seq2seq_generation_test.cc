@@ -1,4 +1,4 @@
-// Texts of encoder-decoders: many at once, with a cache for the encoded inputs and the decoder's tokens.
+// Texts of encoder-decoders in batches, with a cache for encoded inputs and decoder tokens.
 #include "model/config/config.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/seq2seq_run.h"
@@ -20,7 +20,7 @@ using test::run_alone;
 using test::run_engine;
 using test::TemporaryDirectory;
 
-// A fixture's model whose config.json has other fields, too.
+// A fixture's model with additional fields in config.json.
 class AdaptedModel {
  public:
   AdaptedModel(const Seq2SeqFixture& fixture, const nlohmann::json& fields) {
@@ -64,8 +64,8 @@ TEST_P(Seq2SeqGeneration, ContinuesGreedilyAsTheOriginalModellingCode) {
   });
 }
 
-// With room for two of the sequences only, some are preempted, and their inputs encoded again.
-TEST_P(Seq2SeqGeneration, GivesManyAtOnceTheSameAsEachAlone) {
+// The cache has room for two sequences, so some are preempted, and their inputs are encoded again.
+TEST_P(Seq2SeqGeneration, GivesTheSameTextsInABatch) {
   const std::size_t longest = fixture_.batch.front().ids.size() + 2 * 8 + fixture_.greedy.size();
   run(
       [&](Engine& engine) {
@@ -104,7 +104,7 @@ TEST_P(Seq2SeqGeneration, EncodesAnInputOnceForAllOfItsContinuations) {
       EXPECT_EQ(next->second.cached_tokens, fixture_.input.ids.size());
     const std::size_t computed = engine.status().computed_prompt_tokens - before;
     EXPECT_LT(computed, 2 * fixture_.input.ids.size());
-    // Drawn tokens do not depend on what else is cached.
+    // Drawn tokens do not depend on other cached sequences.
     request.cache_prompt = false;
     engine.submit(request);
     const Continuations again = run_all(engine);
@@ -114,7 +114,7 @@ TEST_P(Seq2SeqGeneration, EncodesAnInputOnceForAllOfItsContinuations) {
   });
 }
 
-// The decoder's first tokens are the same for both.
+// Both requests have the same first decoder tokens.
 TEST_P(Seq2SeqGeneration, NeverFindsTheTokensOfAnotherInputInTheCache) {
   run([&](Engine& engine) {
     const std::vector<TokenId> decoder_prompt(fixture_.input.decoder_ids);
@@ -135,7 +135,7 @@ TEST_P(Seq2SeqGeneration, NeverFindsTheTokensOfAnotherInputInTheCache) {
   });
 }
 
-TEST_P(Seq2SeqGeneration, BeginsAndEndsWithWhatTheModelsFilesForce) {
+TEST_P(Seq2SeqGeneration, BeginsAndEndsWithTheModelsForcedTokens) {
   const AdaptedModel model(fixture_, {{"forced_bos_token_id", 17}, {"forced_eos_token_id", 9}});
   run(
       [&](Engine& engine) {
@@ -162,7 +162,7 @@ TEST_P(Seq2SeqGeneration, NeverChoosesBadWordsOfTheModelsFiles) {
       {.model = model.path(), .block_size = 8});
 }
 
-TEST_P(Seq2SeqGeneration, RefusesWhatItCannotDo) {
+TEST_P(Seq2SeqGeneration, RejectsUnsupportedRequests) {
   const AdaptedModel model(fixture_, {{"decoder_start_token_id", nullptr}});
   run(
       [&](Engine& engine) {

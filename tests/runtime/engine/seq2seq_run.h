@@ -1,4 +1,4 @@
-// What tests ask of an encoder-decoder.
+// Helpers to run encoder-decoder models in tests.
 #pragma once
 
 #include "tests/reference/seq2seq_fixture.h"
@@ -20,7 +20,7 @@ inline Request seq2seq_request(const reference::Seq2SeqInput& input) {
   return request;
 }
 
-// Rows of the decoder's logits, [decoder_ids, vocab_size].
+// Collects rows of the decoder's logits, [decoder_ids, vocab_size].
 inline void collect_logits(Engine& engine, const reference::Seq2SeqInput& input, std::vector<float>& all) {
   Request request = seq2seq_request(input);
   request.prompt_logits = true;
@@ -39,7 +39,7 @@ inline std::vector<float> decoder_logits(Engine& engine, const reference::Seq2Se
   return all;
 }
 
-// The encoder's states, [ids, hidden_size].
+// Returns the encoder's states, [ids, hidden_size].
 inline std::vector<float> encoder_states(Engine& engine, const reference::Seq2SeqInput& input) {
   Request request = seq2seq_request(input);
   request.prompt_hidden = true;
@@ -51,7 +51,7 @@ inline std::vector<float> encoder_states(Engine& engine, const reference::Seq2Se
   return all;
 }
 
-// Continues what the model's decoder begins with, without anything that its files force or ban.
+// Continues the decoder's start, without tokens that the model's files force or ban.
 inline Request greedy_seq2seq(std::vector<TokenId> input, int max_tokens) {
   return greedy_request(std::move(input), max_tokens);
 }

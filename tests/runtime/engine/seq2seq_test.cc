@@ -17,8 +17,8 @@ using test::decoder_logits;
 using test::encoder_states;
 using test::run_engine;
 
-// The fixtures' float32 noise is 1e-5 by their meta.json; ours adds other orders of summation and its own
-// exp.
+// The fixtures' float32 noise is 1e-5 according to meta.json. Ours adds different orders of summation and its
+// own exp.
 constexpr double kSeq2SeqTolerance = 1e-4;
 
 class Seq2SeqFamily : public testing::TestWithParam<Seq2SeqFixture> {
@@ -55,7 +55,7 @@ TEST_P(Seq2SeqFamily, GivesTheLogitsThatChoseTheGreedyTokens) {
   });
 }
 
-// The decoder's prompt is computed in several steps, its input in one.
+// The decoder's prompt is computed in several steps, and its input in one.
 TEST_P(Seq2SeqFamily, GivesTheSameLogitsInBlocksOfAnySize) {
   for (const std::size_t block_size : {1U, 3U, 32U}) {
     run(
@@ -66,7 +66,7 @@ TEST_P(Seq2SeqFamily, GivesTheSameLogitsInBlocksOfAnySize) {
   }
 }
 
-TEST_P(Seq2SeqFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
+TEST_P(Seq2SeqFamily, MatchesThePaddedBatchsRows) {
   run([&](Engine& engine) {
     std::vector<std::vector<float>> together(fixture_.batch.size());
     for (std::size_t row = 0; row < fixture_.batch.size(); ++row)
@@ -81,7 +81,7 @@ TEST_P(Seq2SeqFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
   });
 }
 
-TEST_P(Seq2SeqFamily, GivesTheSameBitsInABatchAsAloneWhereThatIsAskedFor) {
+TEST_P(Seq2SeqFamily, GivesTheSameBitsInABatchIfAskedFor) {
   run(
       [&](Engine& engine) {
         const std::vector<float> alone = decoder_logits(engine, fixture_.batch.front());

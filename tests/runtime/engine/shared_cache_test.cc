@@ -1,4 +1,4 @@
-// EngineOptions::kv_slices changes where keys and values lie, and who attends to them, and nothing else.
+// EngineOptions::kv_slices changes only where keys and values are stored, and which ranks attend to them.
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -20,7 +20,7 @@ using test::greedy_request;
 using test::run_all;
 using test::run_engine;
 
-// An indexer of blocks in the second layer, and no experts.
+// Adds a block indexer in the second layer, and removes experts.
 nlohmann::json with_blocks(nlohmann::json config) {
   config.update({{"hidden_act", "swigluoai"},
                  {"rotary_dim", 4},
@@ -38,7 +38,7 @@ nlohmann::json with_blocks(nlohmann::json config) {
   return config;
 }
 
-// One KV head, or latents, that all ranks read, of all positions or of those that an indexer chooses.
+// All ranks read one KV head or latents, at all positions or at positions that an indexer chooses.
 nlohmann::json config_of(const std::string& architecture) {
   nlohmann::json config = {{"architectures", {architecture}},
                            {"hidden_size", 32},
@@ -64,7 +64,7 @@ nlohmann::json config_of(const std::string& architecture) {
   return config;
 }
 
-// Prompts that have enough splits for the ranks to divide, and shorter ones. They end in different steps.
+// Prompts with enough splits for all ranks, and shorter ones. They end in different steps.
 std::vector<Request> requests_of(std::size_t ranks) {
   const std::size_t divided = ranks * 4 * 512;
   std::vector<Request> requests;

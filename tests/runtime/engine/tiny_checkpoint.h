@@ -21,7 +21,7 @@ class TinyCheckpoint {
     add_layer(0);
   }
 
-  // The tensors of a layer.
+  // Adds the tensors of a layer.
   void add_layer(std::size_t layer) {
     const std::string block = "model.layers." + std::to_string(layer) + ".";
     add(block + "input_layernorm.weight", {8});
@@ -48,7 +48,7 @@ class TinyCheckpoint {
   void remove(const std::string& name) {
     std::erase_if(tensors_, [&](const TestTensor& tensor) { return tensor.name == name; });
   }
-  // Another shape, with other values.
+  // Sets a different shape with different values.
   void reshape(const std::string& name, const std::vector<std::size_t>& shape) {
     remove(name);
     add(name, shape);

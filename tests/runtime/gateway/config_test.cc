@@ -18,7 +18,7 @@ std::string error_of(const std::string& text) {
   return "";
 }
 
-// A list of models, of which each has a command.
+// A list of models, each with a command.
 std::string models(const std::string& members) {
   return R"({"models": [{"commands": [["a"]], )" + members + "}]}";
 }
@@ -52,7 +52,7 @@ TEST(GatewayConfig, HasModels) {
 }
 
 // The server must accept every name that the gateway sends it.
-TEST(GatewayConfig, TellsServersTheirNames) {
+TEST(GatewayConfig, PassesServersTheirNames) {
   const ModelEntry entry{
       .name = "a",
       .aliases = {"b", "c"},
@@ -63,7 +63,7 @@ TEST(GatewayConfig, TellsServersTheirNames) {
   EXPECT_EQ(config_of({{"tp-infer", "serve"}})[0].named_commands(), (GatewayCommands{{"tp-infer", "serve"}}));
 }
 
-TEST(GatewayConfig, RefusesWhatIsNoListOfCommands) {
+TEST(GatewayConfig, RejectsFilesWithoutAListOfCommands) {
   EXPECT_EQ(error_of(R"({"commands": [["a"]], "command": 1})"),
             "gateway.json: expected only the member `models` or `commands`, found `command`");
   EXPECT_EQ(error_of(R"({"commands": [["a", 1]]})"), "gateway.json: expected a text as an argument, found 1");

@@ -40,7 +40,7 @@ bool ends(Job& job) {
   return false;
 }
 
-// The best line that comes. Lines belong to the server's thread.
+// Returns the best line that arrives. Lines belong to the server's thread.
 std::string best_error(HttpServer& http, Job& job) {
   for (int i = 0; i < 1000; ++i) {
     std::promise<std::string> best;
@@ -77,7 +77,7 @@ TEST(Job, ReportsAProgramThatCannotBeStarted) {
             "tp-infer gateway: cannot start /no/such/program: No such file or directory");
 }
 
-// A member in a process group of its own, like a rank, that ignores SIGTERM, and another that is stopped.
+// A member in its own process group that ignores SIGTERM, like a rank, and a stopped member.
 TEST(Job, TakesAllMembersOfItsSessionWithIt) {
   HttpServer http(options());
   Job job(http,
@@ -91,7 +91,7 @@ TEST(Job, TakesAllMembersOfItsSessionWithIt) {
   EXPECT_TRUE(members_of_session(job.process()).empty());
 }
 
-TEST(Job, LeavesNothingBehindWhenItGoes) {
+TEST(Job, LeavesNoProcessesWhenItEnds) {
   HttpServer http(options());
   pid_t process = 0;
   {
@@ -102,7 +102,7 @@ TEST(Job, LeavesNothingBehindWhenItGoes) {
   EXPECT_TRUE(members_of_session(process).empty());
 }
 
-// Folders of sessions as Open MPI 4 and 5 name them, with a file that this process has mapped.
+// Session folders with the names of Open MPI 4 and 5, and a file that this process has mapped.
 TEST(JobFiles, AreTheSessionFoldersOfTheJobsOwnMpirun) {
   namespace fs = std::filesystem;
   const test::TemporaryDirectory folder;

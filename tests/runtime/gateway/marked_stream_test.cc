@@ -23,7 +23,7 @@ const Units kUnits = {{"", "begun"},
                       {"", "[0,0,6,0,0,0]"},
                       {"event: x\ndata: 1\n\n", "end"}};
 
-TEST(MarkedStream, DividesAStreamWhereverItIsCut) {
+TEST(MarkedStream, DividesAStreamInAnyPieces) {
   for (std::size_t size = 1; size <= kStream.size(); ++size) {
     MarkedStream stream(1000);
     Units units;

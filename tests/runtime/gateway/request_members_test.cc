@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-TEST(RequestMembers, AreThoseOfTheOutermostObject) {
+TEST(RequestMembers, BelongToTheOutermostObject) {
   const RequestMembers members = members_of(
       R"( {"messages": [{"model": "x", "content": "\"model\": \"y\", \\"}], "n": -1.5e3 , "model" : "llama 3",
           "stream":true, "o": {"stream": false, "model": "z"}})");
@@ -29,7 +29,7 @@ TEST(RequestMembers, MayFollowALongName) {
   EXPECT_EQ(members_of(R"({")" + std::string(5000, 'a') + R"(":1,"model":"b"})").model, "b");
 }
 
-TEST(RequestMembers, AreNoneInOtherTexts) {
+TEST(RequestMembers, AreEmptyForOtherTexts) {
   for (const char* text :
        {"", "{", "{}", "[]", "null", "model", R"(["model","a"])", R"({"model")", R"({"model":)",
         R"({"model":"a)", R"({model:"a"})", R"("model":"a")", "{\"model\":\"a\\"}) {

@@ -21,8 +21,8 @@ HttpOptions options() {
   return options;
 }
 
-// How the supervisor of these commands ends: the reason why they can start no server, "failing: " and the
-// last error if it goes on trying, or "ready". `is_ready`: the first job announces itself.
+// Returns how the supervisor of these commands ends: the reason why they can't start a server, "failing: "
+// and the last error if it keeps trying, or "ready". `is_ready`: the first job announces itself.
 std::string outcome(GatewayCommands commands, bool is_ready = false) {
   HttpServer http(options());
   std::promise<std::string> outcome;
@@ -73,7 +73,7 @@ TEST(Supervisor, GivesUpIfNoCommandCanStartAServer) {
   EXPECT_EQ(outcome({kUsage, {"/no/such/program"}, kUsage}), "tp-infer serve: there is no option --modle");
 }
 
-// The output of tp-infer generate is the text of a model.
+// tp-infer generate prints a model's text.
 TEST(Supervisor, NeverQuotesAModelsText) {
   const std::string text = "echo 'tp-infer: rank 1 says that process rank 0 is lost: buy now'; ";
   EXPECT_EQ(outcome({script(text)}),

@@ -1,4 +1,4 @@
-// Clients that leave, and clients that only end their direction of the connection.
+// Clients that leave, and clients that end only their direction of the connection.
 
 #include "tests/runtime/http/http_server_under_test.h"
 #include "tests/serve/http_client.h"
@@ -43,7 +43,7 @@ TEST(HttpClients, AnswersAClientThatHasEndedItsDirection) {
     if (at_once) client.end_sending();
     const auto exchange = test.stream();
     client.end_sending();
-    // Longer than the time between two looks at the client.
+    // Longer than the interval at which the server checks the client.
     std::this_thread::sleep_for(at_once ? 1500ms : 50ms);
     EXPECT_EQ(test.abandoned, 0);
     exchange->respond({.body = "{}"});
@@ -83,7 +83,7 @@ TEST(HttpClients, AnswersRequestsThatCameTogetherBeforeTheEndOfADirection) {
   EXPECT_EQ(client.read().body, "POST /2 two");
 }
 
-// The client of a whole answer closes its connection. This looks like the end of its direction.
+// A client of a whole answer closes its connection. This looks like the end of its direction.
 TEST(HttpClients, NoticesThatAClientHasClosedBeforeItsAnswer) {
   for (const bool ends_first : {false, true}) {
     ServerUnderTest test;

@@ -1,4 +1,4 @@
-// The HTTP server over sockets, with clients that behave badly.
+// The HTTP server over sockets, with misbehaving clients.
 
 #include "runtime/http/http_server.h"
 
@@ -91,7 +91,7 @@ TEST(HttpServer, EndsAStreamWhoseClientDoesNotRead) {
   EXPECT_TRUE(test.is_abandoned());
 }
 
-TEST(HttpServer, EndsAConnectionThatTakesNothingForTooLong) {
+TEST(HttpServer, ClosesConnectionsThatReadNothingForTooLong) {
   ServerUnderTest test({.unread_bytes = 100 << 20, .stall_time = 200ms});
   HttpClient client(test.port(), 4096);
   client.send(request_text("GET", "/stream"));
@@ -112,7 +112,7 @@ TEST(HttpServer, RefusesBodiesThatAreTooLarge) {
   EXPECT_EQ(post_text(test.port(), "/a", std::string(1000, 'x')).status, 200);
 }
 
-TEST(HttpServer, TellsAClientThatSendsAHugeBodyAllTheSame) {
+TEST(HttpServer, RespondsToAClientThatStillSendsAHugeBody) {
   ServerUnderTest test({.body_bytes = 1000});
   const HttpReply reply = post_text(test.port(), "/a", std::string(20 << 20, 'x'));
   EXPECT_EQ(reply.status, 413);
@@ -140,7 +140,7 @@ TEST(HttpServer, LetsAClientSendTheBodyItAnnounced) {
   EXPECT_EQ(client.read().body, "POST /a body");
 }
 
-TEST(HttpServer, RefusesWhatIsNotHttp) {
+TEST(HttpServer, RejectsRequestsThatAreNotHttp) {
   ServerUnderTest test;
   for (const char* garbage :
        {"GARBAGE\r\n\r\n", "GET / HTTP/1.1\r\nno colon\r\n\r\n", "GET /\x01 HTTP/1.1\r\n\r\n",
@@ -153,7 +153,7 @@ TEST(HttpServer, RefusesWhatIsNotHttp) {
   }
 }
 
-// A proxy that believes one header and a server that believes the other see different requests.
+// A proxy that trusts one header and a server that trusts the other would see different requests.
 TEST(HttpServer, RefusesRequestsWithTwoLengths) {
   ServerUnderTest test;
   for (const char* headers : {"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -203,7 +203,7 @@ TEST(HttpServer, TakesTargetsWithTheirServer) {
   EXPECT_EQ(client.read().status, 400);
 }
 
-// Whether a method takes a body is for the handler to say.
+// The handler decides whether a method takes a body.
 TEST(HttpServer, ReadsBodiesOfAllMethods) {
   ServerUnderTest test;
   HttpClient client(test.port());
@@ -272,7 +272,7 @@ TEST(HttpServer, EndsRequestsThatDoNotBecomeComplete) {
   EXPECT_TRUE(silent.is_closed_by_server());
 }
 
-TEST(HttpServer, EndsConnectionsThatAreNotUsed) {
+TEST(HttpServer, ClosesIdleConnections) {
   ServerUnderTest test({.idle_time = 200ms});
   HttpClient client(test.port());
   client.send(request_text("GET", "/a"));
@@ -280,7 +280,7 @@ TEST(HttpServer, EndsConnectionsThatAreNotUsed) {
   EXPECT_TRUE(client.is_closed_by_server());
 }
 
-TEST(HttpServer, ServesOthersBesideIdleAndHalfOpenConnections) {
+TEST(HttpServer, ServesClientsDespiteIdleAndHalfOpenConnections) {
   ServerUnderTest test;
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < 300; ++i) clients.push_back(std::make_unique<HttpClient>(test.port()));
@@ -310,7 +310,7 @@ TEST(HttpServer, AnswersForAHandlerThatForgetsTo) {
   EXPECT_EQ(get(test.port(), "/drop").status, 500);
 }
 
-TEST(HttpServer, SaysWhereItCannotListen) {
+TEST(HttpServer, NamesTheAddressThatItCannotUse) {
   ServerUnderTest test;
   try {
     HttpServer second({.port = test.port()});

@@ -1,4 +1,4 @@
-// An HTTP server with a handler that does what a test wants.
+// An HTTP server with a handler for tests.
 #pragma once
 
 #include "runtime/http/http_server.h"
@@ -15,7 +15,7 @@
 
 namespace tp::test {
 
-// Answers with the request's body; at /stream with a stream that the test writes.
+// Responds with the request's body. At /stream, the test writes a stream.
 struct ServerUnderTest {
   explicit ServerUnderTest(const HttpLimits& limits = {})
       : server({.port = 0,

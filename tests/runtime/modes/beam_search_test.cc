@@ -1,4 +1,4 @@
-// Beam search by the engine against a naive one over whole rows of its logits.
+// Compares the engine's beam search with a naive one over whole rows of logits.
 #include "tests/reference/beam_search.h"
 
 #include "model/config/config.h"
@@ -30,7 +30,7 @@ std::vector<double> log_softmax(std::span<const float> logits) {
   return row;
 }
 
-// The last row behind a text, computed anew for every text.
+// Returns the last row after a text, computed anew for every text.
 reference::RowOf rows_of(Engine& engine, const Request& asked, const std::vector<TokenId>& banned) {
   return [&engine, asked, banned, known = std::map<std::vector<TokenId>, std::vector<double>>()](
              const std::vector<TokenId>& text) mutable {
@@ -79,7 +79,7 @@ const std::vector<BeamSearch>& searches() {
   return all;
 }
 
-TEST(BeamSearch, FindsOfAnEncoderDecoderWhatANaiveSearchFinds) {
+TEST(BeamSearch, FindsANaiveSearchsTextsWithAnEncoderDecoder) {
   const reference::Seq2SeqFixture fixture = reference::seq2seq_fixture("marian");
   Communicator& comm = test::world();
   run_engine(comm, {.model = fixture.folder, .block_size = 4}, [&](Engine& engine) {
@@ -105,7 +105,7 @@ TEST(BeamSearch, EndsTextsWithTheModelsTokensAndTheRequests) {
       request.decoder_prompt = {0};
       request.max_tokens = 12;
       request.sampling.temperature = 0.0F;
-      request.stop_token_ids = {38, 153};  // what it likes best
+      request.stop_token_ids = {38, 153};  // the model's most likely tokens
       request.n = search.beams;
       request.beam_search = search;
       const auto expected = reference::beam_search(search, {1, 38, 153}, 12, rows_of(engine, request, {}));
@@ -123,7 +123,7 @@ TEST(BeamSearch, EndsTextsWithTheModelsTokensAndTheRequests) {
   });
 }
 
-TEST(BeamSearch, FindsOfADecoderWhatANaiveSearchFinds) {
+TEST(BeamSearch, FindsANaiveSearchsTextsWithADecoder) {
   const reference::Fixture fixture = reference::fixture("llama-headdim-bias");
   Communicator& comm = test::world();
   if (load_config(fixture.folder).num_attention_heads < comm.size()) GTEST_SKIP() << "more ranks than heads";
@@ -139,7 +139,7 @@ TEST(BeamSearch, FindsOfADecoderWhatANaiveSearchFinds) {
   });
 }
 
-TEST(BeamSearch, RunsManyAtOnceBesideOthersInASmallCache) {
+TEST(BeamSearch, RunsManySearchesAndOtherRequestsInASmallCache) {
   const reference::Seq2SeqFixture fixture = reference::seq2seq_fixture("marian");
   Communicator& comm = test::world();
   const EngineOptions options{
@@ -203,12 +203,12 @@ TEST(BeamSearch, CanBeCancelled) {
     while (engine.has_work()) engine.step();
     EXPECT_TRUE(cancelled);
     EXPECT_EQ(events, 1U);
-    engine.cancel(id);  // nothing any more
+    engine.cancel(id);  // without effect now
     EXPECT_EQ(engine.status().used_blocks, 0U);
   });
 }
 
-TEST(BeamSearch, RefusesToLookBehindTooManyTokensThatTheModelRulesOut) {
+TEST(BeamSearch, RejectsModelsThatRuleOutTooManyTokens) {
   test::LeaderRun run(64, 4, test::limits_of(16, 4));
   BeamRun::Setup setup{.request = {.beam_search = BeamSearch{.beams = 2}},
                        .max_tokens = 3,
@@ -223,7 +223,7 @@ TEST(BeamSearch, RefusesToLookBehindTooManyTokensThatTheModelRulesOut) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-TEST(BeamSearch, RefusesWhatItDoesNotGoWith) {
+TEST(BeamSearch, RejectsConflictingSettings) {
   const auto error_of = [](const std::function<void(Request&)>& change) {
     Request request;
     request.prompt = {1};
@@ -244,7 +244,7 @@ TEST(BeamSearch, RefusesWhatItDoesNotGoWith) {
             "cannot search: `n` is 5, expected at most the 4 of `beams`; raise `beams`");
   EXPECT_EQ(
       error_of([](Request& request) { request.sampling.temperature = 1.0F; }),
-      "cannot search: beam search does not go with a `temperature` above 0, as it draws nothing; set it "
+      "cannot search: beam search does not go with a `temperature` above 0, because it draws nothing; set it "
       "to 0");
   EXPECT_EQ(error_of([](Request& request) { request.stop = {"."}; }),
             "cannot search: beam search does not go with stop texts; leave `stop` out, or use "

@@ -1,4 +1,4 @@
-// Beam search against a naive one over whole rows, with tables in place of a model.
+// Compares beam search with a naive one over whole rows. Tables replace a model.
 #include "runtime/modes/beam_state.h"
 
 #include "tests/reference/beam_search.h"
@@ -29,7 +29,7 @@ class TableModel {
     std::vector<double> row(kWords);
     double sum = 0.0;
     for (double& logit : row) sum += std::exp(logit = normal(random));
-    // Rounded as the ranks send them.
+    // Rounded like the numbers that ranks send.
     for (double& logit : row) logit = static_cast<double>(static_cast<float>(logit - std::log(sum)));
     return row;
   }

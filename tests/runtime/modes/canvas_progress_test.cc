@@ -1,4 +1,4 @@
-// Which proposals a pass over a canvas accepts, when a canvas ends, and how canvases become text.
+// Accepted proposals of a pass over a canvas, the end of a canvas, and the text of canvases.
 #include "runtime/modes/canvas_progress.h"
 
 #include "runtime/cache/soft_embeddings.h"
@@ -46,7 +46,7 @@ TEST(CanvasProgress, HasATemperatureThatFallsWithThePassesThatAreLeft) {
   EXPECT_TRUE(canvas.ended());
 }
 
-TEST(CanvasProgress, EndsWhenTokensStayTheSameAndAreSure) {
+TEST(CanvasProgress, EndsIfTokensAreStableAndCertain) {
   const auto passes = [](std::size_t stability, const std::vector<std::pair<double, TokenId>>& all) {
     CanvasProgress canvas({.stability_threshold = stability, .confidence_threshold = 0.5F}, 9);
     std::size_t count = 0;
@@ -68,7 +68,7 @@ UnmaskingPlan canvas_plan(const Unmasking& asked, std::size_t tokens, const Canv
   return {spec, asked, tokens, defaults};
 }
 
-TEST(UnmaskedText, TurnsCanvasesOfRandomTokensIntoTheMostProbableOnes) {
+TEST(UnmaskedText, TurnsRandomCanvasesIntoTheMostProbableTokens) {
   const UnmaskingPlan plan = canvas_plan({.steps = 4}, 6, {.entropy_bound = 0.5F});
   const auto random = [](std::size_t draw, std::size_t position) {
     return static_cast<TokenId>(100 * (draw + 1) + position);
@@ -88,8 +88,7 @@ TEST(UnmaskedText, TurnsCanvasesOfRandomTokensIntoTheMostProbableOnes) {
   EXPECT_EQ(tokens(), (std::vector<TokenId>{1, 2, 3, 200, 51, 52, 203}));
   EXPECT_TRUE(text.continues_block());
   EXPECT_EQ(text.unmasked_end(), 3U);
-  // After its last pass, a canvas becomes the most probable tokens, and no draw follows but the next
-  // canvas's.
+  // After its last pass, a canvas becomes the most probable tokens. The next draw is the next canvas's.
   text.unmask(proposals_of({2.0, 2.0, 2.0, 2.0}, 9));
   EXPECT_EQ(text.unmasked_end(), 7U);
   EXPECT_EQ(tokens(), (std::vector<TokenId>{1, 2, 3, 9, 9, 9, 9, 300, 301, 302, 303}));

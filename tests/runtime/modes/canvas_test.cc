@@ -1,5 +1,5 @@
-// DiffusionGemma's fixture: logits of passes over given canvases, and whole generations whose random tokens
-// are given.
+// DiffusionGemma's fixture: logits of passes over given canvases, and whole generations with given random
+// tokens.
 #include "runtime/step/worker.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
@@ -25,7 +25,7 @@ using test::run_one;
 using test::teller;
 using test::Told;
 
-// By the fixtures' README.
+// Source: the fixtures' README.
 constexpr double kCanvasTolerance = 1e-3;
 
 const CanvasFixture& canvas_fixture() {
@@ -33,7 +33,7 @@ const CanvasFixture& canvas_fixture() {
   return fixture;
 }
 
-// Runs passes of one sequence each, from its first token on, in one chunk or in several.
+// Runs passes of one sequence each, from its first token on, in one or several chunks.
 class CanvasWorker {
  public:
   CanvasWorker(Communicator& comm, bool same_bits = false)
@@ -46,7 +46,8 @@ class CanvasWorker {
                         comm.size())),
         worker_(comm, plan_, {}, {}) {}
 
-  // The canvas's logits, [canvas, vocab_size], on rank 0. `before`: how many tokens a first chunk has.
+  // Returns the canvas's logits, [canvas, vocab_size], on rank 0. `before`: number of tokens in a first
+  // chunk.
   std::vector<float> logits(const std::vector<TokenId>& canvas, const PassCanvas& pass, float temperature,
                             std::size_t before = 0) {
     std::vector<TokenId> text = canvas_fixture().prompt;
@@ -93,7 +94,8 @@ PassCanvas canvas_pass(std::uint64_t key, bool has_next) {
   return {.begin = canvas_fixture().prompt.size(), .key = key, .has_next = has_next};
 }
 
-// The logits of the fixture's three passes. The first two leave soft embeddings by temperatures 0.8 and 0.6.
+// Returns the logits of the fixture's three passes. The first two leave soft embeddings with temperatures 0.8
+// and 0.6.
 std::vector<std::vector<float>> three_passes(CanvasWorker& worker, std::uint64_t key,
                                              std::size_t before = 0) {
   const CanvasFixture& fixture = canvas_fixture();
@@ -107,7 +109,7 @@ std::vector<std::vector<float>> three_passes(CanvasWorker& worker, std::uint64_t
 
 TEST(Canvas, HasTheLogitsOfTheOriginalCodeWithAndWithoutSoftEmbeddings) {
   Communicator& comm = test::world();
-  for (const std::size_t before : {0, 5, 21}) {  // chunks end in the text, or with it
+  for (const std::size_t before : {0, 5, 21}) {  // chunks end within the text, or at its end
     CanvasWorker worker(comm);
     const auto logits = three_passes(worker, 7, before);
     for (std::size_t pass = 0; pass < 3 && comm.is_root(); ++pass)
@@ -211,7 +213,7 @@ TEST(Canvas, DrawsTheSameTextFromASeedOnAnyNumberOfRanks) {
       {.same_bits = true});
 }
 
-TEST(Canvas, DrawsTheSameTextsWhateverElseIsComputed) {
+TEST(Canvas, DrawsTheSameTextsInAnyBatch) {
   run_canvas(
       [](Engine& engine) {
         Request request = drawn_request(16, 7);
@@ -247,13 +249,13 @@ TEST(Canvas, FindsTheTextInTheCacheButNoCanvas) {
   run_canvas(
       [](Engine& engine) {
         const std::vector<TokenId> with = run_one(engine, drawn_request(40, 3)).tokens;
-        EXPECT_GT(engine.status().prefix_hits, 1000U);  // of 40 passes over 29 to 61 tokens
+        EXPECT_GT(engine.status().prefix_hits, 1000U);  // 40 passes over 29 to 61 tokens
         Request alone = drawn_request(40, 3);
         alone.cache_prompt = false;
         const auto hits = engine.status().prefix_hits;
         EXPECT_EQ(run_one(engine, alone).tokens, with);
         EXPECT_EQ(engine.status().prefix_hits, hits);
-        // The text of an earlier answer, in the place of a canvas.
+        // An earlier answer's text replaces a canvas.
         Request again = drawn_request(40, 3);
         again.unmasking->canvases = {std::vector<TokenId>(with.begin(), with.begin() + 8)};
         alone.unmasking = again.unmasking;
@@ -262,11 +264,11 @@ TEST(Canvas, FindsTheTextInTheCacheButNoCanvas) {
       {.same_bits = true, .block_size = 4});
 }
 
-TEST(Canvas, EndsEarlyWhereItsTokensStayTheSameAndAreSure) {
+TEST(Canvas, EndsEarlyIfItsTokensAreStableAndCertain) {
   for (const std::size_t stability : {0, 3}) {
     CanvasDefaults settings;
     settings.stability_threshold = stability;
-    settings.confidence_threshold = 100.0F;  // always sure
+    settings.confidence_threshold = 100.0F;  // always certain
     const ConfiguredFolder folder(generation_config_of(settings));
     run_engine(test::world(), {.model = folder.path()}, [&](Engine& engine) {
       Request request = canvas_request(16);
@@ -279,7 +281,7 @@ TEST(Canvas, EndsEarlyWhereItsTokensStayTheSameAndAreSure) {
   }
 }
 
-TEST(Canvas, EndsAtATokenThatEndsTextsAndWhereTheContextEnds) {
+TEST(Canvas, EndsAtAnEndTokenAndAtTheContextsEnd) {
   run_canvas(
       [](Engine& engine) {
         const std::vector<TokenId> whole = run_one(engine, drawn_request(24, 3)).tokens;
@@ -300,7 +302,7 @@ TEST(Canvas, EndsAtATokenThatEndsTextsAndWhereTheContextEnds) {
 TEST(Canvas, CanBeCancelledBetweenPasses) {
   run_canvas(
       [](Engine& engine) {
-        for (int i = 0; i < 5; ++i) {  // more than have room for soft embeddings
+        for (int i = 0; i < 5; ++i) {  // more requests than have room for soft embeddings
           const RequestId id = engine.submit(drawn_request(16, 3));
           for (int step = 0; step <= i; ++step) engine.step();
           engine.cancel(id);
@@ -328,7 +330,7 @@ TEST(Canvas, GivesTheTextsLogitsLikeADecoder) {
   });
 }
 
-TEST(Canvas, RefusesWhatItCannotDo) {
+TEST(Canvas, RejectsUnsupportedRequests) {
   run_canvas([](Engine& engine) {
     const auto refusal = [&](const auto& change) -> std::string {
       Request request = canvas_request(16);

@@ -1,4 +1,4 @@
-// Requests to diffusion language models, and what they were told.
+// Requests to diffusion language models, and their events.
 #pragma once
 
 #include "tests/reference/diffusion_fixture.h"
@@ -18,7 +18,7 @@ inline Request request_of(const reference::DiffusionFixture& fixture, const refe
   return request;
 }
 
-// What a request was told.
+// The events of a request.
 struct Told {
   std::vector<std::vector<UnmaskedToken>> passes;
   std::vector<TokenId> tokens;
@@ -48,7 +48,7 @@ inline Told run_one(Engine& engine, Request request) {
   return told[0];
 }
 
-// The text before every pass, and at the end.
+// Returns the text before every pass, and at the end.
 inline std::vector<std::vector<TokenId>> texts_of(const Told& told, std::vector<TokenId> text) {
   std::vector<std::vector<TokenId>> texts = {text};
   for (const std::vector<UnmaskedToken>& pass : told.passes) {

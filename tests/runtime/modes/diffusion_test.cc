@@ -23,11 +23,11 @@ using test::teller;
 using test::texts_of;
 using test::Told;
 
-// By the fixtures' README.
+// Source: the fixtures' README.
 constexpr double kTolerance = 1e-3;
 
-// What the families' code gives the model, as whole texts: passes that nothing follows from are left out, as
-// they are here.
+// Returns the inputs of the families' code as whole texts. Repeated inputs are omitted, because the engine
+// skips passes that change nothing.
 std::vector<std::vector<TokenId>> calls_of_whole_texts(const DiffusionCase& one) {
   std::vector<std::vector<TokenId>> calls = one.calls;
   calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
@@ -35,14 +35,14 @@ std::vector<std::vector<TokenId>> calls_of_whole_texts(const DiffusionCase& one)
   return calls;
 }
 
-// SDAR's code keeps finished blocks in a cache, for which it computes each once more when it has no masks.
+// SDAR's code keeps finished blocks in a cache. It computes each block once more after its last mask.
 std::vector<std::vector<TokenId>> calls_of_blocks(const DiffusionFixture& fixture, const DiffusionCase& one) {
   const auto length = static_cast<std::size_t>(one.settings.block_length);
   std::vector<TokenId> text = fixture.prompt;
   text.resize(one.result.size(), fixture.mask);
   std::size_t begin = fixture.prompt.size() / length * length;
   std::vector<std::vector<TokenId>> calls;
-  for (std::size_t i = 1; i < one.calls.size(); ++i) {  // the first one is the prompt's
+  for (std::size_t i = 1; i < one.calls.size(); ++i) {  // the first call is the prompt's
     std::ranges::copy(one.calls[i], text.begin() + static_cast<std::ptrdiff_t>(begin));
     const bool finished = std::ranges::find(one.calls[i], fixture.mask) == one.calls[i].end();
     if (finished) begin += length;
@@ -52,7 +52,7 @@ std::vector<std::vector<TokenId>> calls_of_blocks(const DiffusionFixture& fixtur
   return calls;
 }
 
-// LLaDA2's code gives the model each block as it is before a pass. A block that begins has only masks.
+// LLaDA2's code passes each block to the model as it is before a pass. A new block has only masks.
 std::vector<std::vector<TokenId>> calls_of_masked_blocks(const DiffusionFixture& fixture,
                                                          const DiffusionCase& one) {
   const auto length = static_cast<std::size_t>(one.settings.block_length);
@@ -89,7 +89,7 @@ class DiffusionFamily : public testing::TestWithParam<DiffusionFixture> {
     });
     EXPECT_LE(fixture_.logits.difference(logits), kTolerance);
   }
-  // Whether tokens see whole blocks, whose length the model has.
+  // Whether tokens see whole blocks, whose length the model defines.
   bool has_blocks() const { return fixture_.name == "sdar" || fixture_.name == "llada2"; }
   std::vector<std::vector<TokenId>> expected_calls(const DiffusionCase& one) const {
     if (fixture_.name == "sdar") return calls_of_blocks(fixture_, one);
@@ -129,7 +129,7 @@ TEST_P(DiffusionFamily, HasTheIdsOfTheFamilysOwnCodeAtEveryCallOfTheModel) {
   });
 }
 
-TEST_P(DiffusionFamily, GivesRequestsTogetherWhatItGivesEachAlone) {
+TEST_P(DiffusionFamily, GivesTheSameTextsInABatch) {
   run([&](Engine& engine) {
     std::vector<std::map<int, Told>> told(fixture_.cases.size());
     for (std::size_t i = 0; i < told.size(); ++i)
@@ -144,7 +144,7 @@ TEST_P(DiffusionFamily, GivesRequestsTogetherWhatItGivesEachAlone) {
   });
 }
 
-TEST_P(DiffusionFamily, DrawsTheSameTextsFromTheSameSeedWhateverElseIsComputed) {
+TEST_P(DiffusionFamily, DrawsTheSameTextsFromASeedInAnyBatch) {
   run([&](Engine& engine) {
     Request request = request_of(fixture_, fixture_.cases.front());
     request.sampling = {.temperature = 0.9F, .top_k = 40, .top_p = 0.95F, .seed = 7};
@@ -193,7 +193,7 @@ TEST_P(DiffusionFamily, CanBeCancelledBetweenPasses) {
   });
 }
 
-TEST_P(DiffusionFamily, RefusesWhatItCannotDo) {
+TEST_P(DiffusionFamily, RejectsUnsupportedRequests) {
   run([&](Engine& engine) {
     const auto refusal = [&](const auto& change) -> std::string {
       Request request = request_of(fixture_, fixture_.cases.front());
@@ -235,7 +235,7 @@ TEST_P(DiffusionFamily, RefusesWhatItCannotDo) {
   });
 }
 
-// What is refused at the end of a text that fills the context: no tokens are made beyond it.
+// Max_tokens exceeds the context: the text fills the context and has no tokens after it.
 TEST_P(DiffusionFamily, FillsTheContextAndNoMore) {
   run([&](Engine& engine) {
     Request request = request_of(fixture_, fixture_.cases.front());
@@ -270,7 +270,7 @@ TEST_F(BlockDiffusion, FindsFinishedBlocksInTheCacheAndGivesTheSameTextWithoutIt
   run(
       [&](Engine& engine) {
         with = run_one(engine, request(100)).tokens;
-        EXPECT_GT(engine.status().prefix_hits, 3000U);  // of 100 passes over 16 to 112 tokens
+        EXPECT_GT(engine.status().prefix_hits, 3000U);  // 100 passes over 16 to 112 tokens
         Request alone = request(100);
         alone.cache_prompt = false;
         const auto hits = engine.status().prefix_hits;
@@ -282,7 +282,7 @@ TEST_F(BlockDiffusion, FindsFinishedBlocksInTheCacheAndGivesTheSameTextWithoutIt
   EXPECT_EQ(with, without);
 }
 
-// Two lengths of blocks have other keys and values for the same tokens.
+// With a different block length, the same tokens have different keys and values.
 TEST_F(BlockDiffusion, DoesNotFindBlocksOfAnotherLength) {
   run(
       [&](Engine& engine) {

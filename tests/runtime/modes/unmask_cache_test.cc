@@ -1,5 +1,5 @@
-// Approximate caches of diffusion language models, against what Fast-dLLM's own code computes, and what they
-// must not depend on.
+// Compares approximate caches of diffusion language models with Fast-dLLM's own code, and checks that batches
+// and steps don't affect them.
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/modes/diffusion_run.h"
@@ -24,7 +24,7 @@ using test::teller;
 using test::texts_of;
 using test::Told;
 
-// Of every pass the tokens that its step computed.
+// Runs a request and counts the computed tokens of each pass.
 Told run_counting(Engine& engine, Request request, std::vector<std::size_t>& computed) {
   std::map<int, Told> told;
   const EventSink tell = teller(told);
@@ -41,11 +41,11 @@ std::vector<TokenId> begun(const DiffusionFixture& fixture, std::size_t generate
   return text;
 }
 
-// What the family's code gives the model at every call, but for those at which the block has no masks any
-// more: nothing follows from these.
+// The inputs of the family's code at each call. Calls on a block without masks are omitted, because nothing
+// depends on them.
 struct Calls {
-  std::vector<std::vector<TokenId>> texts;  // as whole texts, and at the end
-  std::vector<std::size_t> sizes;           // tokens that are computed
+  std::vector<std::vector<TokenId>> texts;  // whole texts, followed by the result
+  std::vector<std::size_t> sizes;           // computed tokens of each call
 };
 
 Calls calls_of(const DiffusionFixture& fixture, const DiffusionCase& one) {
@@ -68,7 +68,7 @@ Calls calls_of(const DiffusionFixture& fixture, const DiffusionCase& one) {
   return calls;
 }
 
-// A fixture's model with only its first layer; perhaps with weights that are not numbers.
+// A fixture's model with only its first layer, optionally with NaN weights.
 class OneLayer {
  public:
   explicit OneLayer(const DiffusionFixture& fixture, bool is_spoilt = false) {
@@ -112,7 +112,7 @@ class UnmaskCaches : public testing::TestWithParam<std::tuple<const char*, Unmas
     if (options.model.empty()) options.model = fixture_.folder;
     test::run_engine(comm_, options, body);
   }
-  // Two blocks of 8 in up to 4 passes each.
+  // Returns a request for two blocks of 8 tokens in up to 4 passes each.
   Request request(std::uint64_t seed) const {
     Request request = test::greedy_request(fixture_.prompt, 16);
     request.sampling = {.temperature = 0.7F, .seed = seed};
@@ -144,9 +144,8 @@ TEST(UnmaskCache, ComputesTheTokensOfFastDllmAtEveryPassAndHasItsIds) {
   }
 }
 
-// Several passes in every block, in which the caches differ from each other and from exact ones. The tokens
-// are those of a program of its own in double precision, which has the fixture's where nothing is
-// approximated.
+// Every block has several passes, in which the caches differ from each other and from exact ones. A separate
+// program in double precision computed the tokens. Without approximation, it gives the fixture's.
 TEST(UnmaskCache, HasTheTokensOfPassesThatReadWhatEarlierOnesHaveWritten) {
   Communicator& comm = test::world();
   if (comm.size() > 4) GTEST_SKIP() << comm.size() << " ranks, 4 heads";
@@ -181,7 +180,7 @@ TEST(UnmaskCache, HasTheTokensOfPassesThatReadWhatEarlierOnesHaveWritten) {
   });
 }
 
-// Keys and values of the first layer depend on nothing but their own token.
+// Keys and values of the first layer depend only on their own token.
 TEST_P(UnmaskCaches, AreExactInAModelOfOneLayer) {
   const OneLayer model(fixture_);
   run({.model = model.path(), .same_bits = true, .unmask_cache = cache_}, [&](Engine& engine) {
@@ -191,7 +190,7 @@ TEST_P(UnmaskCaches, AreExactInAModelOfOneLayer) {
       std::vector<std::size_t> computed;
       const Told told = run_counting(engine, request(seed), computed);
       EXPECT_EQ(texts_of(told, begun(fixture_, 16)), texts_of(run_one(engine, exact), begun(fixture_, 16)));
-      // A row of Dream's is about the token behind it.
+      // A row of Dream's logits is about the next token.
       const std::size_t before = fixture_.name == "dream" ? 1 : 0;
       const std::size_t first = before + (cache_ == UnmaskCache::dual ? 8 : 16);
       ASSERT_GE(computed.size(), 4U);
@@ -202,12 +201,12 @@ TEST_P(UnmaskCaches, AreExactInAModelOfOneLayer) {
   });
 }
 
-TEST_P(UnmaskCaches, GiveTheSameTextWhateverElseIsComputedAndHoweverFullTheCacheIs) {
+TEST_P(UnmaskCaches, GiveTheSameTextInAnyBatchAndAnyCache) {
   std::vector<std::vector<TokenId>> alone;
   run({.same_bits = true, .unmask_cache = cache_}, [&](Engine& engine) {
     for (std::uint64_t seed = 0; seed < 6; ++seed) alone.push_back(run_one(engine, request(seed)).tokens);
   });
-  // Texts of 8 blocks, steps of 40 tokens.
+  // Texts of 8 blocks, and steps of 40 tokens.
   for (const std::size_t blocks : {10, 17, 30}) {
     const EngineOptions crowded{.same_bits = true,
                                 .unmask_cache = cache_,
@@ -280,7 +279,7 @@ TEST_P(UnmaskCaches, AreReleasedByATextWhoseLogitsAreNotFinite) {
   });
 }
 
-TEST_P(UnmaskCaches, AreWhatARequestSaysIfItSaysSo) {
+TEST_P(UnmaskCaches, AreTheRequestsChoice) {
   std::vector<TokenId> exact;
   std::vector<TokenId> cached;
   run({.same_bits = true}, [&](Engine& engine) { exact = run_one(engine, request(1)).tokens; });
@@ -320,7 +319,7 @@ INSTANTIATE_TEST_SUITE_P(All, UnmaskCaches,
                                               name_of(std::get<1>(info.param)));
                          });
 
-TEST(UnmaskCache, IsRefusedForModelsThatHaveAnExactOneOrNone) {
+TEST(UnmaskCache, IsRejectedForModelsWithAnExactCacheOrNoCache) {
   Communicator& comm = test::world();
   const auto expect = [&](const std::filesystem::path& model, const std::string& part) {
     try {

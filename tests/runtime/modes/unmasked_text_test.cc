@@ -22,7 +22,7 @@ UnmaskingPlan plan_of(DiffusionSpec spec, const Unmasking& asked, std::size_t to
   return {spec, asked, tokens};
 }
 
-// How many positions each pass unmasks, if proposals are equally sure of everything.
+// Returns how many positions each pass unmasks if all proposals have equal confidence.
 std::vector<std::size_t> unmasked_by_passes(const UnmaskingPlan& plan, std::size_t prompt,
                                             std::size_t tokens) {
   UnmaskedText text(plan, std::vector<TokenId>(prompt, 1), tokens, 1000);
@@ -54,16 +54,16 @@ TEST(UnmaskedText, HasNoPassesThatWouldSettleNothing) {
   EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::size_t{0}), 16U);
 }
 
-// int(n (1 - s / t)) with times from 1 to 0.001, the last pass taking all: worked out by hand.
-TEST(UnmaskedText, SettlesByTimeWhatTimeTakesAway) {
+// int(n (1 - s / t)) with times from 1 to 0.001. The last pass takes all. Computed by hand.
+TEST(UnmaskedText, UnmasksTheShareOfEachTimeStep) {
   const UnmaskingPlan plan = plan_of({.schedule = Schedule::decaying}, {.steps = 5}, 16);
   EXPECT_EQ(unmasked_by_passes(plan, 3, 16), (Counts{3, 3, 3, 3, 4}));
 }
 
-TEST(UnmaskedText, EndsTheLastBlockOfTheModelUnlessTheContextEnds) {
+TEST(UnmaskedText, EndsTheModelsLastBlockIfTheContextAllows) {
   const UnmaskingPlan plan = plan_of({.block_length = 4, .schedule = Schedule::of_block}, {}, 5);
   UnmaskedText text(plan, {1, 2, 3, 4, 5, 6}, 5, 1000);
-  EXPECT_EQ(text.pass_tokens().size(), 8U);  // the first block with masks ends there
+  EXPECT_EQ(text.pass_tokens().size(), 8U);  // the first block with masks ends here
   EXPECT_EQ(unmasked_by_passes(plan, 6, 5), (Counts{1, 1, 1, 1, 1, 1}));
   UnmaskedText cut(plan, {1, 2, 3, 4, 5, 6}, 3, 9);
   for (int pass = 0; pass < 2; ++pass)
@@ -71,27 +71,27 @@ TEST(UnmaskedText, EndsTheLastBlockOfTheModelUnlessTheContextEnds) {
   EXPECT_EQ(cut.pass_tokens().size(), 9U);
 }
 
-TEST(UnmaskedText, BlocksOfARequestBeginBehindThePrompt) {
+TEST(UnmaskedText, BlocksOfARequestBeginAfterThePrompt) {
   const UnmaskingPlan plan = plan_of({}, {.block_length = 2}, 4);
   UnmaskedText text(plan, {1, 2, 3}, 4, 1000);
   EXPECT_EQ(text.pass_tokens().size(), 7U);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{3, 4}));
   text.unmask(std::vector<Proposal>{{10, 0.1}, {11, 0.2}});
-  EXPECT_EQ(text.unmasked_end(), 3U);  // position 4 has its token, 3 not yet
+  EXPECT_EQ(text.unmasked_end(), 3U);  // position 4 has its token, position 3 not yet
   EXPECT_EQ(text.token(4), 11);
   text.unmask(std::vector<Proposal>{{12, 0.1}});
   EXPECT_EQ(text.unmasked_end(), 5U);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{5, 6}));
 }
 
-TEST(UnmaskedText, AsksForTheRowsBeforeItsMasksWhereLogitsAreForThePositionBehind) {
+TEST(UnmaskedText, AsksForTheRowsBeforeItsMasksIfLogitsAreShifted) {
   UnmaskedText text(plan_of({.shifted = true}, {}, 3), {1, 2}, 3, 1000);
   EXPECT_EQ(text.pass_rows(), (std::vector<std::size_t>{1, 2, 3}));
 }
 
-// The block of a prompt's tail and two masks, of which the schedule unmasks three: the third position is the
-// one that torch.topk takes, as the fixture of SDAR shows.
-TEST(UnmaskedText, SettlesMoreThanItsMasksWhereTheScheduleIsOfTheBlock) {
+// The block consists of a prompt's tail and two masks, but the schedule unmasks three. torch.topk determines
+// the third position, as SDAR's fixture shows.
+TEST(UnmaskedText, MayUnmaskMoreThanItsMasksWithABlocksSchedule) {
   const UnmaskingPlan plan =
       plan_of({.block_length = 8, .schedule = Schedule::of_block}, {.steps = 3, .block_length = 8}, 2);
   UnmaskedText text(plan, {1, 2, 3, 4, 5, 6}, 2, 1000);
@@ -126,18 +126,18 @@ TEST(PositionsToSettle, ByThresholdAreAllThatReachItAndAtLeastOne) {
   EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.1, .4, .3, .2}), (Counts{1}));
 }
 
-TEST(PositionsToSettle, ByThresholdWithinAScheduleAreNoMoreThanItWouldHaveSettledByNow) {
+TEST(PositionsToSettle, ByThresholdWithinAScheduleAreAtMostTheSchedulesTotal) {
   const UnmaskingPlan plan = plan_of({.above = Above::within_schedule},
                                      {.steps = 4, .rule = UnmaskRule::threshold, .threshold = 0.5F}, 8);
   BlockProgress block{.length = 8, .masks_at_start = 8, .masks = 8};
   EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>(8, 0.9)), (Counts{0, 1}));
-  block = {.length = 8, .masks_at_start = 8, .masks = 7, .pass = 1};  // one less than it might have
+  block = {.length = 8, .masks_at_start = 8, .masks = 7, .pass = 1};  // one fewer than the schedule allows
   std::vector<double> rest(8, 0.9);
   rest[0] = kNotMasked;
   EXPECT_EQ(positions_to_unmask(plan, block, rest), (Counts{1, 2, 3}));
 }
 
-TEST(PositionsToSettle, ByThresholdOfBlocksAreNoFewerThanTheScheduleSays) {
+TEST(PositionsToSettle, ByThresholdOfBlocksAreAtLeastTheSchedules) {
   const UnmaskingPlan plan =
       plan_of({.block_length = 4, .schedule = Schedule::of_block, .above = Above::no_fewer_than_schedule},
               {.steps = 2, .rule = UnmaskRule::threshold, .threshold = 0.5F}, 4);
@@ -146,7 +146,7 @@ TEST(PositionsToSettle, ByThresholdOfBlocksAreNoFewerThanTheScheduleSays) {
   EXPECT_EQ(positions_to_unmask(plan, block, std::vector<double>{.6, .2, .3, .1}), (Counts{0, 2}));
 }
 
-// Whatever the rule and the numbers, every pass unmasks something and all masks get a token.
+// For any rule and numbers, every pass unmasks something, and all masks get a token.
 TEST(UnmaskedText, AlwaysComesToAnEnd) {
   std::mt19937 random(3);
   const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
@@ -193,10 +193,10 @@ TEST(UnmaskingPlan, RefusesNumbersThatCannotBeDividedEvenly) {
   expect_refusal(
       {.steps = 5, .block_length = 8}, 16,
       "cannot unmask tokens: `steps` must be a multiple of the 2 blocks (16 tokens in blocks of 8), "
-      "found 5; give each block as many passes");
+      "found 5; give each block the same number of passes");
 }
 
-// Of 3 tokens and two blocks of 4, in two passes each.
+// The text has 3 prompt tokens and two blocks of 4 tokens. Each block takes two passes.
 TEST(UnmaskedText, ComputesLessInTheLaterPassesOfABlockIfItsCacheIsApproximate) {
   struct Pass {
     std::size_t begin = 0;

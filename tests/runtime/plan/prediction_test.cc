@@ -1,5 +1,5 @@
-// What `tp-infer plan` predicts: memory is the engine's own arithmetic, times are compared with cases that
-// can be computed by hand.
+// Predictions of `tp-infer plan`: memory equals the engine's own arithmetic, and times match cases computed
+// by hand.
 #include "runtime/plan/prediction.h"
 
 #include "model/config/architectures.h"
@@ -54,13 +54,13 @@ class PredictionTest : public testing::Test {
 };
 
 TEST_F(PredictionTest, CountsTheSumsOfAStep) {
-  // Two per block and one of the embedding, each of a hidden state in float32.
+  // Two sums per block and one of the embedding, each of a hidden state in float32.
   const StepWork whole = shape(0, 2).work;
   EXPECT_EQ(whole.sums.sums, 2U * 8 + 1);
   EXPECT_EQ(whole.sums.bytes, (2U * 8 + 1) * 1024 * sizeof(float));
   const StepWork last = shape(0, 2, {1, 2}).work;
   EXPECT_EQ(last.sums.sums, 2U * 4);
-  spec_.same_bits = true;  // the embedding stays in floats
+  spec_.same_bits = true;  // the embedding's sum stays in floats
   EXPECT_EQ(shape(0, 2).work.sums.bytes, (2U * 8 * sizeof(double) + sizeof(float)) * 1024);
 }
 
@@ -110,7 +110,7 @@ class IndexerPredictionTest : public PredictionTest {
  protected:
   IndexerPredictionTest() : PredictionTest(indexed()) {}
 
-  // The work of a step's indexers on the first of `ranks` ranks.
+  // Returns the work of a step's indexers on the first of `ranks` ranks.
   AttentionShape scores(std::size_t ranks) const {
     const std::vector<AttentionShape> shapes = shape(0, ranks).attention;
     EXPECT_EQ(shapes.size(), 2U) << "attention and indexers";
@@ -175,7 +175,7 @@ TEST_F(PredictionTest, OnlyLayersWithFewKvHeadsCostCopies) {
   EXPECT_DOUBLE_EQ(prediction().cache_copies({1, 4}), (8.0 + 4.0) / (8.0 + 2.0));
 }
 
-TEST_F(PredictionTest, FitsExactlyWhereTheEngineWouldLoad) {
+TEST_F(PredictionTest, FitsExactlyIfTheEngineWouldLoad) {
   Cluster cluster{.ranks_per_host = 2};
   const HostFit plenty = prediction(cluster).memory({1, 4});
   EXPECT_EQ(plenty.cache_tokens, 4U * 1024);
@@ -202,7 +202,7 @@ TEST_F(PredictionTest, NamesTheFewestHosts) {
   EXPECT_FALSE(prediction(cluster).fewest_hosts(true));
 }
 
-TEST_F(PredictionTest, RefusesWhatCannotBeDivided) {
+TEST_F(PredictionTest, RejectsIndivisiblePlans) {
   EXPECT_FALSE(prediction().refusal({1, 16}));
   EXPECT_NE(prediction().refusal({1, 17})->find("it has 16 attention heads"), std::string::npos);
   EXPECT_FALSE(prediction().refusal({8, 1}));
@@ -217,16 +217,16 @@ TEST_F(PredictionTest, ATokenTakesTheReadingOfAllWeightsAndOfTheCache) {
   const auto weights = static_cast<double>(one.work.blocks.bytes + one.work.head.bytes);
   EXPECT_NEAR(time.memory, (weights + kv) / 1e9, 0.01 * time.memory);
   EXPECT_EQ(time.sums.total(), 0.0);
-  // Eight sequences read the weights once, and eight caches.
+  // Eight sequences read the weights once, but eight caches.
   const StepTime eight =
       step_time(one, cluster, 1, {.tokens = 8, .sequences = 8, .context = 99, .outputs = 8});
   EXPECT_NEAR(eight.memory, (weights + 8 * kv) / 1e9, 0.01 * eight.memory);
 }
 
-// What a token behind so many others reads of the cache, in bytes per layer of attention and position.
+// Compares the cache bytes that one token reads, per attention layer and position.
 class ContextPredictionTest : public PredictionTest {
  protected:
-  // `fields` of config.json make the model.
+  // The model's config.json has these `fields`.
   void set_model(const std::string& fields) {
     plan_.config = parse_config("{" + fields + R"(,
         "hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -249,7 +249,7 @@ class ContextPredictionTest : public PredictionTest {
   static constexpr double kPosition = 2.0 * 2 * 64 * 2;  // keys and values, heads, elements, bytes
 };
 
-TEST_F(ContextPredictionTest, LayersWithAWindowReadNoMoreThanThat) {
+TEST_F(ContextPredictionTest, WindowLayersReadAtMostTheirWindow) {
   set_model(R"("architectures": ["MistralForCausalLM"], "sliding_window": 1000)");
   EXPECT_NEAR(cache_bytes(499), 4 * kPosition * 500, 2 * 4 * kPosition);
   EXPECT_NEAR(cache_bytes(50000), 4 * kPosition * 1000, 2 * 4 * kPosition);
@@ -270,8 +270,8 @@ TEST_F(ContextPredictionTest, RecurrentLayersReadMostOfTheirState) {
                "linear_key_head_dim": 64, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
                "linear_value_head_dim": 64, "moe_intermediate_size": 64, "num_experts": 4,
                "num_experts_per_tok": 1, "shared_expert_intermediate_size": 64)");
-  // Three layers have a matrix for each of four heads, the last three tokens of 512 channels, and the keys of
-  // two heads and the decays and additions of four heads for up to 63 tokens.
+  // Three layers have, for each of four heads, a matrix, the last three tokens of 512 channels, and for up to
+  // 63 tokens the keys of two heads and the decays and additions of four heads.
   const double states = 3 * 0.8 * 4.0 * (4 * 64 * 64 + 3 * 512 + 63 * (2 * 64 + 4 * 64) + 4 * 64);
   EXPECT_NEAR(cache_bytes(99), states + kPosition * 100, 0.01 * states);
   EXPECT_NEAR(cache_bytes(9999), states + kPosition * 10000, 0.01 * states);
@@ -288,19 +288,19 @@ TEST_F(PredictionTest, APromptTakesTwoOperationsPerWeightAndToken) {
   EXPECT_NEAR(time.arithmetic, 2 * products / 1e12, 1e-9);
 }
 
-TEST(AllReduceTime, IsThatOfTheFastestWay) {
+TEST(AllReduceTime, IsTheFastestWaysTime) {
   const Cluster net{.latency = 1e-4, .rate = 1e8, .message = 1e-6};
   const auto seconds = [&](std::size_t ranks, double bytes) {
     return all_reduce_time(net, ranks, bytes, bytes).total();
   };
   EXPECT_EQ(seconds(1, 1e6), 0.0);
-  // Two hosts exchange everything at once.
+  // Two hosts exchange everything in one message each.
   EXPECT_NEAR(seconds(2, 1e4), 1e-4 + 1e-4, 1e-9);
-  // Four with a short message: each sends to all others, one latency.
+  // Four hosts with a short message: each sends it to all others, with one latency.
   EXPECT_NEAR(seconds(4, 8), 1e-4 + 2e-6, 1e-6);
-  // Four with a long one: parts to all and back.
+  // Four hosts with a long message: parts to all hosts and back.
   EXPECT_NEAR(seconds(4, 1e8), 1.5, 0.01);
-  // Many hosts double what they have, if they can.
+  // Many hosts double their part in each round, if possible.
   EXPECT_NEAR(seconds(1024, 8), 10 * 1e-4, 1e-4);
   EXPECT_NEAR(seconds(1000, 8), 1e-4 + 998e-6, 1e-4);
   const Cluster two{.ranks_per_host = 2, .latency = 1e-4, .rate = 1e8};

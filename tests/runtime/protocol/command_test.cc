@@ -23,7 +23,7 @@ TEST(Command, SurvivesTheWayToOtherRanks) {
   sent(GatherTrace{});
 }
 
-TEST(Command, BringsTheWorkOfTheStore) {
+TEST(Command, ContainsTheStoresWork) {
   StoredRun run{
       .before = {1, 2}, .id = {3, 4}, .tokens = {5, 6}, .blocks = {7, kNoBlock}, .state = 8, .position = 70};
   const StoreWork received = sent(StoreWork{{{9, {run}}}, {{10, {run, run}}}, {11}});
@@ -42,7 +42,7 @@ TEST(Command, BringsTheWorkOfTheStore) {
   EXPECT_EQ(last.position, run.position);
 }
 
-TEST(Command, BringsAForwardPassWithAllItSays) {
+TEST(Command, CarriesAllFieldsOfAForwardPass) {
   Forward forward;
   forward.tokens = {5, 0, 2147483647};
   forward.chunks.resize(2);
@@ -121,13 +121,13 @@ TEST(Command, BringsAForwardPassWithAllItSays) {
   EXPECT_EQ(received.ended, forward.ended);
 }
 
-TEST(Command, OfAnUnknownKindIsRefused) {
+TEST(Command, RejectsUnknownKinds) {
   Command received;
   EXPECT_THROW(from_archive(to_archive(std::uint8_t{99}), received), CommError);
 }
 
-// 16 sequences that generate: the message that every token costs must fit into one broadcast.
-TEST(Command, OfADecodingBatchFitsIntoOneMessage) {
+// 16 generating sequences: the message that every token costs must fit into one broadcast.
+TEST(Command, ForADecodingBatchFitsIntoOneMessage) {
   Forward forward;
   for (SequenceId id = 0; id < 16; ++id) {
     forward.tokens.push_back(1000);

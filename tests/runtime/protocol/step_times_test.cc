@@ -1,4 +1,4 @@
-// What is learnt from the times of steps.
+// Costs learned from measured step times.
 #include "runtime/protocol/step_times.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(StepTimes, CountAsThePromptsTimeOnlyWhatGeneratingDoesNotTake) {
 TEST(StepTimes, DoNotTakePromptsForFreeIfGeneratingWasSlowerBefore) {
   StepTimes times;
   times.add(0, 64, 3.0);
-  times.add(100, 1, 1.0);  // a tenth of it at least
+  times.add(100, 1, 1.0);  // at least a tenth of the time
   EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 200U);
 }
 
@@ -48,7 +48,7 @@ TEST(StepTimes, IgnoreOneSlowStepAndFollowAMachineThatHasBecomeSlower) {
   EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 50U);
 }
 
-// A step with few tokens takes as long as its weights take to be read.
+// A step with few tokens takes the time to read its weights.
 TEST(StepTimes, LearnNothingOfPromptsFromAFewTokens) {
   StepTimes times;
   times.add(100, 0, 0.1);

@@ -41,11 +41,11 @@ TEST(ExpNonpositive, IsOneAtZeroAndZeroFarBelow) {
   EXPECT_EQ(exp_nonpositive(-kInfinity), 0.0F);
 }
 
-TEST(BestCandidates, AreTheFirstOfTheSortedOnes) {
+TEST(BestCandidates, AreTheFirstSortedCandidates) {
   std::mt19937 random(1);
   for (int repeat = 0; repeat < 300; ++repeat) {
     std::vector<Candidate> all(1 + random() % 1000);
-    const auto levels = 1 + random() % 50;  // few levels: many ties
+    const auto levels = 1 + random() % 50;  // few levels give many ties
     for (std::size_t i = 0; i < all.size(); ++i) {
       all[i] = {static_cast<TokenId>(i), static_cast<float>(random() % levels) - 10.0F};
     }
@@ -59,7 +59,7 @@ TEST(BestCandidates, AreTheFirstOfTheSortedOnes) {
   }
 }
 
-TEST(BestCandidates, OfAShardHaveLowIdsFirstAmongEquals) {
+TEST(BestCandidates, HaveLowIdsFirstAmongEquals) {
   const std::vector<float> logits{1.0F, 4.0F, 2.0F, 4.0F, -1.0F};
   EXPECT_EQ(ids_of(best_candidates(logits, 100, 3)), (std::vector<TokenId>{101, 103, 102}));
   EXPECT_EQ(ids_of(best_candidates(logits, 7, 99)), (std::vector<TokenId>{8, 10, 9, 7, 11}));
@@ -76,7 +76,7 @@ double entropy(const std::vector<float>& logits) {
   return entropy;
 }
 
-TEST(ExpSums, OfAnyPartsGiveLogSumExpAndEntropyOfTheWhole) {
+TEST(ExpSums, GiveTheWholesLogSumExpAndEntropyFromAnyParts) {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(0.0F, 4.0F);
   for (const std::size_t parts : {1U, 2U, 3U, 7U}) {
@@ -94,7 +94,7 @@ TEST(ExpSums, OfAnyPartsGiveLogSumExpAndEntropyOfTheWhole) {
   }
 }
 
-// Also of a part that is so unlikely that its sum is rounded to 0, but not its part of the entropy.
+// Also tests a part that is so unlikely that its sum is rounded to 0, but not its share of the entropy.
 TEST(ExpSums, RelativeToTheRowsMaximumHaveTheSameBitsInAnyParts) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal(0.0F, 4.0F);

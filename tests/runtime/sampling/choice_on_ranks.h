@@ -1,4 +1,4 @@
-// Rows that every rank of a test knows, from which the ranks choose together, each looking at its own part.
+// Ranks choose together from rows that all of them know. Each rank looks only at its part.
 #pragma once
 
 #include "parallel/exchange/collectives.h"
@@ -22,7 +22,7 @@ struct ChoiceCase {
   const TokenMask* allowed = nullptr;
 };
 
-// Which tokens each rank owns: [ranks].
+// Returns the tokens that each rank owns: [ranks].
 inline std::vector<Range> even_shards(const Communicator& comm, std::size_t vocab_size) {
   std::vector<Range> shards;
   for (std::size_t rank = 0; rank < comm.size(); ++rank)
@@ -30,7 +30,7 @@ inline std::vector<Range> even_shards(const Communicator& comm, std::size_t voca
   return shards;
 }
 
-// Rank 0's choices, on every rank; the rows have as many tokens.
+// Returns rank 0's choices on every rank. All rows have the same number of tokens.
 inline std::vector<Chosen> choose_together(Communicator& comm, std::span<const ChoiceCase> cases,
                                            std::span<const Range> shards) {
   const Range own = shards[comm.rank()];
@@ -53,7 +53,7 @@ inline std::vector<Chosen> choose_together(Communicator& comm, std::span<const C
   std::vector<Chosen> chosen(cases.size());
   for (std::size_t i = 0; i < all.size(); ++i) chosen[i] = conclude_choice(rows[i], all[i]);
 
-  // Rank 0's to all.
+  // Sends rank 0's value to all ranks.
   const auto share = [&](auto& value) {
     broadcast_bytes(comm, std::as_writable_bytes(std::span(&value, 1)));
   };

@@ -10,7 +10,7 @@ namespace tp {
 namespace {
 
 TEST(RandomDraw, GivesTheSameBitsInEveryVersion) {
-  // A published seed must go on giving the same text.
+  // A published seed must always give the same text.
   const RandomDraw draw({.seed = 1, .sample = 2, .position = 3});
   EXPECT_EQ(draw.bits(0), 2399657773382937285U);
   EXPECT_EQ(draw.bits(31999), 14233319861483929699U);

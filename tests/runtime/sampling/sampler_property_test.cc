@@ -1,5 +1,5 @@
-// Choices from random rows that are spread over the ranks: against a sampler that sees whole rows, and
-// against what should be said as plainly as possible.
+// Choices from random rows that are divided among the ranks, compared with a sampler that sees whole rows,
+// and with a plain reference.
 #include "runtime/sampling/sharded_choice.h"
 #include "runtime/sampling/vocab_cut.h"
 #include "tests/reference/whole_row_sampler.h"
@@ -32,7 +32,7 @@ class Dice {
   std::mt19937 random_;
 };
 
-// May raise: whether penalties may raise logits.
+// `may_raise`: whether penalties may raise logits.
 SamplingParams random_params(Dice& dice, bool may_raise) {
   SamplingParams params;
   params.temperature = dice.one_in(4) ? 0.0F : dice.between(0.3F, 2.0F);
@@ -54,7 +54,7 @@ SamplingCase random_case(Dice& dice, std::size_t largest_vocab, bool may_raise) 
     logit = dice.between(-4.0F, 6.0F);
     if (with_ties) logit = std::round(logit);
   }
-  // Penalties matter most for the tokens that would win.
+  // Penalties matter most for the likeliest tokens.
   const auto likely_token = [&] {
     TokenId best = static_cast<TokenId>(dice.below(c.logits.size()));
     for (int tries = 0; tries < 4; ++tries) {
@@ -99,7 +99,8 @@ void expect_same(const Chosen& found, const reference::Choice& expected, const S
   }
 }
 
-// Cases of the same vocabulary, chosen in one go from any shards, are what the whole-row sampler chooses.
+// Compares choices for cases of the same vocabulary, made together on any shards, with the whole-row
+// sampler's.
 void compare(const std::vector<SamplingCase>& cases, Dice& dice) {
   Communicator& comm = test::world();
   std::vector<TokenHistory> histories;
@@ -117,7 +118,7 @@ void compare(const std::vector<SamplingCase>& cases, Dice& dice) {
   }
 }
 
-TEST(SamplerProperty, ChoicesOnAnyShardsAreThoseOfTheWholeRow) {
+TEST(SamplerProperty, ChoicesOnAnyShardsMatchTheWholeRow) {
   Dice dice(101);
   for (int repeat = 0; repeat < 400 && !HasFailure(); ++repeat) {
     SCOPED_TRACE(::testing::Message() << "case " << repeat);
@@ -134,9 +135,9 @@ TEST(SamplerProperty, ChoicesOnAnyShardsAreThoseOfTheWholeRow) {
   }
 }
 
-// Large vocabularies: a top_k that is too large to be gathered, and nuclei that end among more tokens than
-// are gathered, of different likelihoods or of the same.
-TEST(SamplerProperty, ChoicesFromLargeVocabulariesAreThoseOfTheWholeRow) {
+// Large vocabularies: a top_k that is too large to gather, and nuclei that end among more tokens than are
+// gathered, with different or equal likelihoods.
+TEST(SamplerProperty, ChoicesFromLargeVocabulariesMatchTheWholeRow) {
   Dice dice(102);
   for (const float spread : {3.0F, 0.05F, 0.0F}) {
     for (int repeat = 0; repeat < 12 && !HasFailure(); ++repeat) {
@@ -156,7 +157,7 @@ TEST(SamplerProperty, ChoicesFromLargeVocabulariesAreThoseOfTheWholeRow) {
   }
 }
 
-// What the ranks exchange does not grow with the vocabulary.
+// The size of exchanges between ranks does not depend on the vocabulary.
 TEST(SamplerProperty, ExchangesAreFewAndSmallInEverySetting) {
   Communicator& comm = test::world();
   std::vector<float> logits(50000);
@@ -165,7 +166,7 @@ TEST(SamplerProperty, ExchangesAreFewAndSmallInEverySetting) {
   struct Setting {
     SamplingParams params;
     std::size_t exchanges;
-    std::size_t bytes;  // of this rank, in exchanges and the gather
+    std::size_t bytes;  // bytes of this rank, in exchanges and the gather
   };
   constexpr std::size_t kHistogram = NucleusScale::kBuckets * sizeof(double);
   constexpr std::size_t kBoundary = kMaxBoundary * sizeof(Candidate);
@@ -188,15 +189,15 @@ struct ChiSquare {
   double value = 0.0;
   int freedom = 0;
 
-  // How many standard deviations the value is above its mean (Wilson and Hilferty: its cube root is nearly
-  // normal).
+  // Returns how many standard deviations the value is above its mean (Wilson and Hilferty: its cube root is
+  // nearly normal).
   double deviations() const {
     const double spread = 2.0 / (9.0 * freedom);
     return (std::cbrt(value / freedom) - (1.0 - spread)) / std::sqrt(spread);
   }
 };
 
-// Over cells that are expected at least 5 times. A token of probability 0 must not occur at all.
+// Counts only cells that are expected at least 5 times. A token of probability 0 must not occur at all.
 ChiSquare compare_frequencies(const std::vector<double>& probabilities, const std::vector<int>& counts,
                               int draws) {
   ChiSquare result;
@@ -226,7 +227,7 @@ std::vector<int> count_draws(const SamplingCase& c, std::uint64_t seed, int draw
   const TokenHistory history = history_of(c);
   std::vector<ChoiceCase> cases;
   for (int draw = 0; draw < draws; ++draw) {
-    // Positions and samples both vary, as those of one request do.
+    // Positions and samples both vary, like in a request.
     const DrawKey key{seed, static_cast<std::uint64_t>(draw % 4), static_cast<std::uint64_t>(draw / 4)};
     cases.push_back({c.logits, c.params, &history, key});
   }
@@ -235,7 +236,7 @@ std::vector<int> count_draws(const SamplingCase& c, std::uint64_t seed, int draw
   return counts;
 }
 
-TEST(SamplerProperty, DrawsOccurAsOftenAsTheReferenceSays) {
+TEST(SamplerProperty, DrawsHaveTheReferencesFrequencies) {
   Dice dice(104);
   constexpr int kDraws = 3000;
   ChiSquare all;
@@ -253,7 +254,7 @@ TEST(SamplerProperty, DrawsOccurAsOftenAsTheReferenceSays) {
   EXPECT_NEAR(all.deviations(), 0.0, 4.0);
 }
 
-TEST(SamplerProperty, NucleusOfALargeVocabularyIsThatOfTheReference) {
+TEST(SamplerProperty, NucleusOfALargeVocabularyMatchesTheReference) {
   Dice dice(105);
   for (const float top_p : {0.1F, 0.5F, 0.9F, 0.999F}) {
     SamplingCase c;

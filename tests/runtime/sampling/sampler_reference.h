@@ -1,4 +1,4 @@
-// What the sampler should do, said as plainly as possible: whole vocabulary, double precision, one sort.
+// A reference sampler that is as plain as possible: whole vocabulary, double precision, one sort.
 #pragma once
 
 #include "tp/request.h"
@@ -33,7 +33,7 @@ inline std::vector<double> penalised_logits(const SamplingCase& c) {
   return logits;
 }
 
-// The probability of every token to be chosen.
+// Returns the probability of every token to be chosen.
 inline std::vector<double> reference_probabilities(const SamplingCase& c) {
   const std::vector<double> logits = penalised_logits(c);
   std::vector<std::size_t> order(logits.size());

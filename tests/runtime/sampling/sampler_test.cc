@@ -1,4 +1,4 @@
-// Choices whose results can be computed by hand, from rows that are spread over the ranks.
+// Choices with results computed by hand, from rows that are divided among the ranks.
 #include "runtime/sampling/sharded_choice.h"
 #include "tests/runtime/sampling/choice_on_ranks.h"
 
@@ -20,7 +20,7 @@ using Row = std::vector<float>;
 using test::ChoiceCase;
 using test::choose_together;
 
-// Logits of these probabilities; any common factor is free.
+// Returns logits of these probabilities. A common factor has no effect.
 Row row_of_probabilities(const std::vector<float>& probabilities) {
   Row logits;
   for (const float probability : probabilities) logits.push_back(std::log(probability));
@@ -32,7 +32,7 @@ Chosen choose(const Row& row, const SamplingParams& params, const TokenHistory& 
   return choose_together(std::vector{ChoiceCase{row, params, &history, key}}).front();
 }
 
-// Every token that 2000 draws choose.
+// Returns all tokens that 2000 draws choose.
 std::set<TokenId> drawn(const Row& row, const SamplingParams& params,
                         const TokenHistory& history = TokenHistory()) {
   std::vector<ChoiceCase> cases;
@@ -62,7 +62,7 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongTheMostLikely) {
 }
 
 TEST(Sampler, RepetitionPenaltyDividesPositiveLogitsOfPromptAndText) {
-  const TokenHistory history = history_of({0, 0, 0}, {1});  // once or often: the same
+  const TokenHistory history = history_of({0, 0, 0}, {1});  // the number of occurrences has no effect
   const Row candidates = Row({4.0F, 3.9F, 2.1F});
   EXPECT_EQ(greedy(candidates, {.repetition_penalty = 1.8F}, history), 0);  // 2.22, 2.17, 2.1
   EXPECT_EQ(greedy(candidates, {.repetition_penalty = 2.0F}, history), 2);  // 2.0, 1.95, 2.1
@@ -82,7 +82,7 @@ TEST(Sampler, RepetitionPenaltyBelowOneRaises) {
 
 TEST(Sampler, PresencePenaltyIsSubtractedOnceFromGeneratedTokensOnly) {
   const TokenHistory history = history_of({0, 1}, {1, 1, 1, 1, 1});
-  // 1.2 is left of token 1 if the penalty counts once; token 0 is in the prompt and keeps its logit.
+  // Token 1 keeps 1.2 if the penalty counts once. Token 0 is in the prompt and keeps its logit.
   EXPECT_EQ(greedy(Row({1.1F, 2.0F}), {.presence_penalty = 0.8F}, history), 1);
   EXPECT_EQ(greedy(Row({1.1F, 2.0F}), {.presence_penalty = 1.0F}, history), 0);
 }
@@ -151,7 +151,7 @@ TEST(Sampler, TopPIsTakenAtTheTemperature) {
 }
 
 TEST(Sampler, TopPIsAShareOfWhatTopKLeft) {
-  // Of the two that are left the first has 0.4 / 0.7 = 0.571.
+  // Top-k keeps two tokens. The first one's share is 0.4 / 0.7 = 0.571.
   const Row candidates = row_of_probabilities({0.4F, 0.3F, 0.2F, 0.1F});
   EXPECT_EQ(drawn(candidates, {.top_k = 2, .top_p = 0.56F}), Ids{0});
   EXPECT_EQ(drawn(candidates, {.top_k = 2, .top_p = 0.58F}), (Ids{0, 1}));
@@ -204,7 +204,7 @@ TEST(Sampler, RefusesLogitsThatAreNotNumbers) {
   }
 }
 
-TEST(Sampler, RefusesARowWithoutHarmToTheOthers) {
+TEST(Sampler, RejectsARowWithoutAffectingOtherRows) {
   const Row good{1.0F, 2.0F, 0.0F};
   const Row spoilt{1.0F, kNan, 0.0F};
   const SamplingParams params{.temperature = 0.5F, .top_p = 0.9F};
@@ -218,12 +218,12 @@ TEST(Sampler, RefusesARowWithoutHarmToTheOthers) {
 TEST(Sampler, AddsBiasBeforePenalties) {
   EXPECT_EQ(greedy({1.0F, 2.0F, 0.0F}, {.logit_bias = {{2, 2.5F}}}), 2);
   EXPECT_EQ(greedy({1.0F, 2.0F, 0.0F}, {.logit_bias = {{1, -100.0F}}}), 0);
-  // (1 + 3) / 2 < 2.5; were the penalty first, 1 / 2 + 3 would win.
+  // (1 + 3) / 2 < 2.5. If the penalty came first, 1 / 2 + 3 would win.
   const TokenHistory history = history_of({0}, {});
   EXPECT_EQ(greedy({1.0F, 2.5F}, {.repetition_penalty = 2.0F, .logit_bias = {{0, 3.0F}}}, history), 1);
 }
 
-TEST(Sampler, NeverChoosesABannedTokenNorOneThatIsNotAllowed) {
+TEST(Sampler, NeverChoosesBannedOrDisallowedTokens) {
   const Row row{1.0F, 5.0F, 4.0F, 3.0F, 2.0F};
   TokenMask allowed(5);
   for (const TokenId id : {0, 2, 3}) allowed.add(id);

@@ -1,4 +1,4 @@
-// Proposals from logits that are divided over the ranks, against whole rows in double precision.
+// Compares proposals from logits that are divided among the ranks with whole rows in double precision.
 #include "runtime/sampling/sharded_proposal.h"
 
 #include "tests/runtime/sampling/choice_on_ranks.h"
@@ -22,7 +22,7 @@ struct ProposalCase {
   std::uint64_t position = 0;
 };
 
-// Rank 0's proposals; empty on the others.
+// Returns rank 0's proposals, and nothing on the other ranks.
 std::vector<Proposal> propose_together(const std::vector<ProposalCase>& cases) {
   Communicator& comm = test::world();
   const Range own = test::even_shards(comm, cases.front().logits.size())[comm.rank()];
@@ -48,7 +48,8 @@ std::vector<float> random_row(std::uint32_t seed) {
   return row;
 }
 
-// Probabilities of a whole row after temperature, top-k and top-p; 0 is 1 without a draw.
+// Returns the probabilities of a whole row after temperature, top-k and top-p. A temperature of 0 counts as
+// 1, without a draw.
 std::vector<double> naive_probabilities(const std::vector<float>& logits, const SamplingParams& params) {
   std::vector<double> weights;
   const double inverse = params.greedy() ? 1.0 : 1.0 / static_cast<double>(params.temperature);
@@ -107,7 +108,7 @@ TEST(ShardedProposal, HasTheConfidenceOfTheWholeRow) {
     const auto judged = one.settings.filtered ? of_draw : naive_probabilities(one.logits, SamplingParams{});
     ASSERT_GE(proposals[i].id, 0);
     EXPECT_GT(of_draw[static_cast<std::size_t>(proposals[i].id)], 0.0) << i;
-    // The sums' exponentials are float32's.
+    // The sums' exponentials are float32.
     EXPECT_NEAR(proposals[i].confidence, naive_measure(judged, one.settings.measure, proposals[i].id), 2e-6)
         << i;
     if (!one.params.greedy()) continue;
@@ -132,7 +133,7 @@ TEST(ShardedProposal, DrawsInProportionToTheProbabilities) {
     EXPECT_NEAR(found[i], expected[i], 5 * std::sqrt(expected[i] / kDraws) + 1e-9);
 }
 
-TEST(ShardedProposal, OfEqualLogitsTheLowestIdIsProposedOnAnyNumberOfRanks) {
+TEST(ShardedProposal, ChoosesTheLowestIdAmongEqualLogitsOnAnyNumberOfRanks) {
   std::vector<float> row(kProposalVocabulary, 1.0F);
   row[0] = 0.5F;
   const std::vector<Proposal> proposals = propose_together({{row, {.temperature = 0.0F}, {}}});
@@ -142,7 +143,7 @@ TEST(ShardedProposal, OfEqualLogitsTheLowestIdIsProposedOnAnyNumberOfRanks) {
   EXPECT_NEAR(proposals[0].confidence, 1.0 / sum, 1e-8);
 }
 
-// Bits, as positions are ordered by them: a constant of one rank's run.
+// Compares bits, because confidences order positions. The constant is from one rank's run.
 TEST(ShardedProposal, ConfidencesHaveTheSameBitsOnAnyNumberOfRanks) {
   const std::vector<float> row = random_row(77);
   const auto settings = ProposalSettings{.measure = ProposalMeasure::entropy};
@@ -172,7 +173,7 @@ TEST(ShardedProposal, NeverIsTheMaskThoughItCountsInTheSum) {
   EXPECT_NE(proposals[1].id, 150);
 }
 
-TEST(ShardedProposal, OfLogitsThatAreNotNumbersThereIsNone) {
+TEST(ShardedProposal, IsMissingForNanLogits) {
   std::vector<float> row = random_row(6);
   std::vector<float> spoilt = row;
   spoilt[299] = NAN;

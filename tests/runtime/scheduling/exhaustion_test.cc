@@ -1,5 +1,4 @@
-// Memory that runs out for one request: it ends with an error, and the others go on. And what cannot run out
-// of it within a step.
+// If memory runs out for one request, only that request fails. Allocations within a step cannot fail.
 #include "runtime/cache/hidden_states.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -13,7 +12,7 @@
 
 namespace {
 
-// Blocks of exactly so many bytes are not to be had.
+// Allocations of exactly this many bytes fail.
 std::atomic<std::size_t> scarce = 0;
 std::atomic<bool> all_is_taken = false;
 
@@ -27,7 +26,8 @@ void* allocate(std::size_t size) {
 
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new[](std::size_t size) { return allocate(size); }
-// Without these, std::stable_sort would allocate with another allocator than it frees with.
+// Without these two operators, std::stable_sort would allocate with an allocator that doesn't match operator
+// delete.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
 void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
 void operator delete(void* block) noexcept { std::free(block); }
@@ -42,11 +42,12 @@ using test::Continuations;
 using test::greedy_request;
 using test::run_all;
 
-constexpr std::size_t kLongPrompt = 151;  // whose tokens take as many bytes as nothing else here
+constexpr std::size_t kLongPrompt =
+    151;  // no other allocation of these tests has the size of this many tokens
 constexpr const char* kOutOfMemory =
     "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
 
-// Samples of a long prompt beside a short one, while blocks of `bytes` are scarce.
+// Checks that only the samples of a long prompt fail while allocations of `bytes` bytes fail.
 void expect_only_the_long_one_fails(std::size_t bytes) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const EngineOptions options{.model = fixture.folder, .prefill_chunk = 32, .block_size = 4};
@@ -65,24 +66,24 @@ void expect_only_the_long_one_fails(std::size_t bytes) {
       EXPECT_EQ((all[{large, sample}].reason), FinishReason::error) << sample;
       EXPECT_EQ((all[{large, sample}].error), kOutOfMemory) << sample;
     }
-    // And nothing is left of it.
+    // After the failure, the same request succeeds.
     const std::uint64_t again = engine.submit(request);
     all = run_all(engine);
     for (int sample = 0; sample < 3; ++sample) EXPECT_EQ((all[{again, sample}].tokens.size()), 8U) << sample;
   });
 }
 
-TEST(Exhaustion, OfASampleThatIsToBeginEndsItAlone) {
+TEST(Exhaustion, AtTheBeginningOfASampleEndsOnlyThisSample) {
   expect_only_the_long_one_fails(kLongPrompt * sizeof(TokenId));
 }
 
-// The place for a further token.
-TEST(Exhaustion, OfASampleThatGrowsEndsItAlone) {
+// The vector of tokens doubles when it grows, and this allocation fails.
+TEST(Exhaustion, DuringASamplesGrowthEndsOnlyThisSample) {
   expect_only_the_long_one_fails(2 * kLongPrompt * sizeof(TokenId));
 }
 
-// A step on several ranks keeps states where an error of one rank would end the job.
-TEST(Exhaustion, CannotBeOfStatesThatAStepKeeps) {
+// A rank keeps hidden states in the middle of a step. An exception on one rank would end the job there.
+TEST(Exhaustion, CannotHappenForStatesThatAStepKeeps) {
   constexpr std::size_t kRows = 37;
   HiddenStates states(kRows, 1);
   const auto value_of = [](SequenceId sequence, std::size_t position) {

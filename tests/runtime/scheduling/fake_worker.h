@@ -1,4 +1,5 @@
-// Ranks and a model that only remember what was written where: what a leader plans is run by them.
+// A fake worker: it runs a leader's steps and only remembers which tokens were written to which cache
+// position.
 #pragma once
 
 #include "runtime/protocol/command.h"
@@ -16,7 +17,8 @@
 
 namespace tp::test {
 
-// The token after these, and an identification of what the cache must hold at the last of them.
+// Hashes these tokens. The hash determines the next token, and it identifies the contents of a cache
+// position.
 inline std::uint64_t digest(std::span<const TokenId> tokens) {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const TokenId token : tokens) hash = (hash ^ static_cast<std::uint64_t>(token)) * 1099511628211ULL;
@@ -25,7 +27,7 @@ inline std::uint64_t digest(std::span<const TokenId> tokens) {
 inline TokenId next_token(std::span<const TokenId> tokens) {
   return static_cast<TokenId>((digest(tokens) >> 40) % 97);
 }
-// What a model would generate that saw nothing but this prompt.
+// Returns the fake model's continuation of these tokens alone.
 inline std::vector<TokenId> continuation(std::vector<TokenId> tokens, std::size_t count) {
   std::vector<TokenId> generated;
   for (; count > 0; --count) {
@@ -34,20 +36,20 @@ inline std::vector<TokenId> continuation(std::vector<TokenId> tokens, std::size_
   }
   return generated;
 }
-// The log-probability of a token after others.
+// Returns the log-probability of a token after other tokens.
 inline double logprob_after(std::span<const TokenId> tokens, TokenId target) {
   return -1.0 - static_cast<double>((digest(tokens) + static_cast<std::uint64_t>(target)) % 1000);
 }
 
-// Every position of the cache holds the tokens up to it, so that a sequence that finds another one's blocks,
-// or blocks that were written before it, or for other layers, is noticed. Of windowed layers only what a
-// token sees is looked at. A slot of the state cache holds the tokens that it is the state of.
+// Every cache position holds all tokens up to its own. So the worker notices if a sequence reads blocks of
+// another sequence, blocks that were overwritten, or blocks of other layers. In windowed layers, it checks
+// only the positions in the window. Each slot of the state cache holds the tokens of its state.
 class FakeWorker {
  public:
   explicit FakeWorker(std::size_t block_size, CacheWindows windows = {std::nullopt})
       : block_size_(block_size), windows_(std::move(windows)) {}
 
-  // Sequences with this token in their chunk give NaN.
+  // If a chunk contains this token, its sequence's logits become NaN.
   TokenId spoilt_token = -1;
 
   Outputs run(const Forward& forward) {
@@ -73,28 +75,28 @@ class FakeWorker {
     return outputs;
   }
 
-  // The contents of a position of the cache.
+  // The contents of one cache position.
   struct Slot {
     std::size_t group = 0;
     std::uint64_t digest = 0;
     std::vector<TokenId> text{};
   };
-  // The slots of a block, and a slot of the state cache, for a store.
+  // Give tests of the prompt store access to cache positions and to states.
   Slot& slot_of(BlockId block, std::size_t i) {
     return cache_[static_cast<std::size_t>(block) * block_size_ + i];
   }
   std::vector<TokenId>& state_of(StateSlot slot) { return states_[slot]; }
 
-  // Sequences that the ranks keep something of.
+  // Returns how many sequences the ranks know.
   std::size_t sequences() const { return sequences_.size(); }
 
  private:
   struct Sequence {
     std::vector<std::vector<BlockId>> tables;  // [groups]
     bool spoilt = false;
-    bool bidirectional = false;  // so that its keys and values depend on later tokens
+    bool bidirectional = false;  // bidirectional attention makes keys and values depend on later tokens
   };
-  // A row of the pass: where its cache entries are.
+  // One row of the pass, by its sequence and position.
   struct Row {
     SequenceId sequence = 0;
     std::size_t position = 0;
@@ -108,7 +110,8 @@ class FakeWorker {
     return digest(tokens) + (sequence.bidirectional ? 1 : 0);
   }
 
-  // As every rank does: keeps the tables, writes the chunk's positions, and reads what they see.
+  // Does what every rank does: it appends to the block tables, writes the chunk's positions, and reads the
+  // earlier positions that they attend to.
   void compute(const SequenceChunk& chunk, std::span<const TokenId> tokens) {
     EXPECT_EQ(chunk.start.has_value(), sequences_.count(chunk.sequence) == 0)
         << "sequence " << chunk.sequence << " begins twice, or never";
@@ -128,7 +131,7 @@ class FakeWorker {
     }
   }
 
-  // `before`: the text before the chunk's tokens.
+  // `before`: the text before the chunk.
   void advance_state(const SequenceChunk& chunk, std::vector<TokenId> before,
                      std::span<const TokenId> tokens) {
     if (chunk.state.slot == kNoSlot) return;
@@ -154,8 +157,8 @@ class FakeWorker {
     }
   }
 
-  // The sequence's first `end` tokens, as the cache has them. All that the token at `end` sees of them must
-  // be there.
+  // Returns the sequence's first `end` tokens, as the cache holds them, and checks every position that the
+  // token at `end` attends to.
   std::vector<TokenId> text_before(const Sequence& sequence, std::size_t end) {
     if (end == 0) return {};
     const std::vector<TokenId> text = slot(sequence, 0, end - 1).text;
@@ -202,7 +205,7 @@ class FakeWorker {
     return std::vector<Chosen>(output.rows.count, chosen);
   }
 
-  // The next token, or the first after it that is possible; of those above, only what a mask leaves alone.
+  // Returns `wished` or the first allowed token after it. Tokens from 97 on are chosen only under a mask.
   Chosen choice(const want::Choose& want, TokenId wished) const {
     const auto is_possible = [&](TokenId id) {
       const bool banned = std::ranges::find(want.banned, id) != want.banned.end();
@@ -220,10 +223,10 @@ class FakeWorker {
   std::size_t block_size_;
   CacheWindows windows_;
   std::unordered_map<SequenceId, Sequence> sequences_;
-  std::unordered_map<std::size_t, Slot> cache_;  // by block * block_size + slot
+  std::unordered_map<std::size_t, Slot> cache_;  // key: block * block_size + slot
   std::unordered_map<StateSlot, std::vector<TokenId>> states_;
-  std::vector<Row> rows_;  // of the pass
-  TokenMask mask_;         // of the output at hand
+  std::vector<Row> rows_;  // rows of the current pass
+  TokenMask mask_;         // mask of the current output
 };
 
 }  // namespace tp::test

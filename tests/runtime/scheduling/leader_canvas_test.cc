@@ -1,5 +1,5 @@
-// Passes over canvases: a canvas is computed in one step, its blocks are not shared, and how many canvases
-// have soft embeddings is limited.
+// Passes over canvases: a canvas is computed in one step, its blocks are not shared, and the number of
+// canvases with soft embeddings is limited.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 
@@ -14,7 +14,8 @@ namespace {
 using test::chunk_sizes;
 using test::prompt_of;
 
-// A leader of canvases of up to 8 tokens, in blocks of 4 tokens, with room for the soft embeddings of two.
+// A leader for canvases of up to 8 tokens, with blocks of 4 tokens and room for the soft embeddings of two
+// canvases.
 class CanvasPasses {
  public:
   explicit CanvasPasses(std::size_t blocks, std::size_t chunk = 16, std::size_t step_tokens = 32)
@@ -28,7 +29,7 @@ class CanvasPasses {
                 .step_tokens = step_tokens},
                nullptr) {}
 
-  // A pass over a canvas of 8 tokens after `text` tokens. `first`: the first token of the text.
+  // Adds a pass over a canvas of 8 tokens after a text of `text` tokens. `first`: the text's first token.
   RequestId add(std::size_t text, PassCanvas canvas, TokenId first = 0) {
     Request request;
     for (const TokenId id : prompt_of(text)) request.prompt.push_back(id + first);
@@ -66,10 +67,10 @@ TEST(Leader, ComputesACanvasInOneStepAfterAllOfItsText) {
   passes.add(6, {.key = 1});
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{14}));
   passes.add(21, {.key = 2},
-             30);  // chunks of at most 16 tokens: the rest of the text and the canvas share one
+             30);  // chunks have at most 16 tokens; the rest of the text and the canvas fit into one
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{16}));
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{13}));
-  passes.add(13, {.key = 3}, 60);  // of 16 tokens, 3 remain for the canvas
+  passes.add(13, {.key = 3}, 60);  // the chunk has room for 3 more tokens, not for the canvas
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{13}));
   const Forward last = passes.step();
   EXPECT_EQ(chunk_sizes(last), (std::vector<std::size_t>{8}));
@@ -81,9 +82,9 @@ TEST(Leader, SharesTheTextBeforeACanvasAndNothingOfTheCanvas) {
   CanvasPasses passes(64);
   passes.add(6, {.key = 1});
   passes.step();
-  passes.add(6, {.key = 1});  // finds one block of 4 tokens; the next block has tokens of the canvas
+  passes.add(6, {.key = 1});  // finds one block of 4 tokens; the next block contains tokens of the canvas
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{10}));
-  Request text;  // the canvas's tokens as text
+  Request text;  // a text with the canvas's tokens
   text.prompt = prompt_of(6);
   for (TokenId id = 150; id < 158; ++id) text.prompt.push_back(id);
   text.max_tokens = 0;
@@ -93,11 +94,11 @@ TEST(Leader, SharesTheTextBeforeACanvasAndNothingOfTheCanvas) {
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{10}));
   passes.leader.submit_pass(text, [](const Event&) {}, {.place = Pass::Place::later});
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{2}));
-  passes.add(6, {.key = 1});  // finds no blocks of text in the place of its canvas
+  passes.add(6, {.key = 1});  // finds no blocks of text at the positions of its canvas
   EXPECT_EQ(chunk_sizes(passes.step()), (std::vector<std::size_t>{10}));
 }
 
-TEST(Leader, LetsCanvasesWaitUntilOthersHaveEndedAndContinuesThoseThatHaveBegun) {
+TEST(Leader, LetsNewCanvasesWaitAndContinuesStartedOnes) {
   CanvasPasses passes(64);
   const RequestId first = passes.add(4, {.key = 1, .has_next = true});
   const RequestId second = passes.add(4, {.key = 2, .has_next = true}, 20);

@@ -16,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// Printable characters are 0 to 94, a new line is 95, "ab" is 96, and the end is LeaderRun's.
+// Tokens 0 to 94 are the printable characters, 95 is a new line, and 96 is "ab". The end token is
+// LeaderRun's.
 const Tokenizer& letters_tokenizer() {
   static const Tokenizer kTokenizer = [] {
     json vocabulary = {{"Ġ", 0}, {"Ċ", 95}, {"ab", 96}};
@@ -79,7 +80,7 @@ TEST(LeaderConstraints, TextsSatisfyThemAndEnd) {
   }
 }
 
-// Log-probabilities need a forward pass for every token.
+// Log-probabilities require a forward pass for every token.
 TEST(LeaderConstraints, StretchesWithoutAChoiceTakeNoStepsAndTheTokensAreTheSame) {
   std::vector<TokenId> tokens[2];
   std::size_t steps[2] = {};
@@ -129,7 +130,7 @@ TEST(LeaderConstraints, PreemptionAndThePrefixCacheChangeNothing) {
   EXPECT_GT(some, 0U);
 }
 
-TEST(LeaderConstraints, OnesThatNothingSatisfiesAreRefusedBeforeTheyAreQueued) {
+TEST(LeaderConstraints, AreRejectedBeforeTheQueueIfUnsatisfiable) {
   ConstrainedRun run;
   const auto refusal = [&](Request request) -> std::string {
     try {
@@ -163,7 +164,7 @@ Request thinking_first(int most) {
   return request;
 }
 
-TEST(LeaderConstraints, BeginBehindThinkingWhichMayBeLimited) {
+TEST(LeaderConstraints, BeginAfterThinkingThatMayBeLimited) {
   for (const int most : {0, 1, 25}) {
     ConstrainedRun run;
     const RequestId id = run.add(thinking_first(most));
@@ -180,8 +181,8 @@ TEST(LeaderConstraints, BeginBehindThinkingWhichMayBeLimited) {
   EXPECT_THROW(run.add(request), RequestError);
 }
 
-// The states of an automaton are made when they are reached.
-TEST(LeaderConstraints, OneThatBecomesTooLargeEndsItsOwnRequestOnly) {
+// An automaton creates its states when it reaches them, so it can exceed its limit in the middle of a text.
+TEST(LeaderConstraints, EndOnlyTheirRequestIfTheyBecomeTooLarge) {
   std::string ambiguous = "root ::= \"a\" (\"b\"";
   for (int i = 0; i < 5000; ++i) ambiguous += fmt::format(" | [a-z] \"{}\"", i);
   ConstrainedRun run;

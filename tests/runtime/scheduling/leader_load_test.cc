@@ -1,4 +1,4 @@
-// How the leader divides steps among requests that compete: prompts take turns, streams are not frozen, and
+// How the leader divides steps among competing requests: prompts take turns, generation never stalls, and
 // urgent requests come first.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
@@ -28,7 +28,7 @@ Request request_of(std::vector<TokenId> prompt, int max_tokens, int priority = 0
   return request;
 }
 
-// Tokens of prompts that have nothing in common with prompt_of's.
+// Prompts that share no beginning with those of prompt_of.
 std::vector<TokenId> other_prompt(std::size_t size, TokenId multiplier) {
   std::vector<TokenId> prompt(size);
   for (std::size_t i = 0; i < size; ++i)
@@ -42,7 +42,7 @@ LeaderOptions limits_in_time(std::size_t chunk, std::size_t sequences, double st
   return limits;
 }
 
-// Each token of a prompt takes 2 ms, and generating 50 ms.
+// Says that each prompt token takes 2 ms, and generating takes 50 ms.
 double two_ms_per_token(const PlannedStep& step) {
   return 0.002 * static_cast<double>(step.prompt_tokens) + (step.decoding > 0 ? 0.05 : 0.0);
 }
@@ -84,7 +84,7 @@ TEST(LeaderUnderLoad, FollowsAMachineThatBecomesSlowerAndFasterAgain) {
   EXPECT_EQ(prompt_tokens_after(5), 16U) << "and 16 the least";
 }
 
-TEST(LeaderUnderLoad, AdmitsABidirectionalPromptWhateverAStepMayTake) {
+TEST(LeaderUnderLoad, AdmitsABidirectionalPromptForAnyStepTimeLimit) {
   LeaderRun run(200, 4, limits_in_time(100, 3, 1.0));
   run.seconds_of = two_ms_per_token;
   run.add(prompt_of(4, 50), 20);
@@ -96,7 +96,7 @@ TEST(LeaderUnderLoad, AdmitsABidirectionalPromptWhateverAStepMayTake) {
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 90}));
 }
 
-TEST(LeaderUnderLoad, LetsShortPromptsBeginAndFinishBesideALongOne) {
+TEST(LeaderUnderLoad, FinishesShortPromptsDuringALongOne) {
   LeaderRun run(2000, 4, limits_of(64, 8));
   const RequestId longest = run.add(other_prompt(3000, 2), 1);
   run.step();
@@ -120,7 +120,7 @@ TEST(LeaderUnderLoad, DividesStepsEvenlyAmongLongPrompts) {
   }
 }
 
-// As when a slow machine generates: a step has only one prompt's turn.
+// Each step has room for one prompt's turn only, as on a slow machine.
 TEST(LeaderUnderLoad, GivesEveryPromptATurnEvenIfAStepHasRoomForOneOnly) {
   LeaderRun run(2000, 4, limits_of(16, 8));
   run.add(other_prompt(1000, 2), 1);
@@ -133,7 +133,7 @@ TEST(LeaderUnderLoad, GivesEveryPromptATurnEvenIfAStepHasRoomForOneOnly) {
   }
   EXPECT_EQ(steps[1], 10U);
   EXPECT_EQ(steps[2], 10U);
-  // A stream of newcomers does not hold them up, either: each waits for three turns at most.
+  // New short prompts do not stall the two long ones: each long prompt gets at least every third turn.
   for (TokenId i = 0; i < 90; ++i) run.add({static_cast<TokenId>(i), 95}, 1);
   steps.clear();
   for (int i = 0; i < 30; ++i) {
@@ -145,10 +145,10 @@ TEST(LeaderUnderLoad, GivesEveryPromptATurnEvenIfAStepHasRoomForOneOnly) {
 }
 
 TEST(LeaderUnderLoad, BeginsNoPromptForWhoseRestTheCacheHasNoRoom) {
-  LeaderRun run(30, 4, limits_of(16, 8));  // 120 tokens
+  LeaderRun run(30, 4, limits_of(16, 8));  // room for 120 tokens
   const RequestId first = run.add(other_prompt(80, 2), 2);
   run.step();
-  const RequestId second = run.add(other_prompt(60, 3), 2);  // its first chunk would fit
+  const RequestId second = run.add(other_prompt(60, 3), 2);  // the cache has room for its first chunk only
   const RequestId third = run.add(other_prompt(20, 5), 2);
   run.run();
   EXPECT_EQ(run.leader.status().preemptions, 0U);
@@ -166,9 +166,9 @@ TEST(LeaderUnderLoad, BeginsUrgentRequestsFirst) {
       if (const auto* end = std::get_if<RequestFinished>(&event)) ended.push_back(end->request);
     });
   };
-  add(0, 2);   // 1
-  add(10, 0);  // 2
-  add(20, 2);  // 3
+  add(0, 2);   // request 1
+  add(10, 0);  // request 2
+  add(20, 2);  // request 3
   add(30, -7);
   add(40, 0);
   run.run();
@@ -187,7 +187,7 @@ TEST(LeaderUnderLoad, ComputesUrgentPromptsBeforeOthersThatHaveBegun) {
 }
 
 TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
-  LeaderRun run(12, 4, limits_of(64, 4));  // 48 tokens
+  LeaderRun run(12, 4, limits_of(64, 4));  // room for 48 tokens
   const RequestId least = run.add(request_of(prompt_of(8, 0), 20, 1));
   run.step();
   const RequestId urgent = run.add(request_of(prompt_of(8, 30), 20, -1));
@@ -197,7 +197,7 @@ TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
     ASSERT_LT(run.steps, 100U);
     run.step();
   }
-  // The oldest is the one that makes no progress now.
+  // The oldest request was preempted, so it makes no progress.
   const auto before = run.told;
   run.step();
   EXPECT_EQ(run.told[least].tokens[0].size(), before.at(least).tokens.at(0).size());
@@ -210,7 +210,7 @@ TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
   expect_all_free(run);
 }
 
-TEST(LeaderUnderLoad, DoesNotLetAnUrgentRequestWaitForWhatALessUrgentOneComputes) {
+TEST(LeaderUnderLoad, DoesNotLetAnUrgentRequestWaitForALessUrgentOnesPrefix) {
   LeaderRun run(2000, 4, limits_of(64, 8));
   run.add(request_of(prompt_of(1000), 1, 5));
   run.step();
@@ -249,7 +249,7 @@ TEST(LeaderUnderLoad, DoesNotLetARequestWaitForAPromptWithAnotherSalt) {
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{30, 30}));
 }
 
-TEST(LeaderUnderLoad, TellsTheProgressOfAPromptBeforeItsFirstToken) {
+TEST(LeaderUnderLoad, ReportsAPromptsProgressBeforeItsFirstToken) {
   LeaderRun run(200, 4, limits_of(20, 8));
   run.add(prompt_of(9), 1);
   run.run();
@@ -270,7 +270,7 @@ TEST(LeaderUnderLoad, TellsTheProgressOfAPromptBeforeItsFirstToken) {
   EXPECT_EQ(run.told[id].tokens[0].size(), 3U);
 }
 
-// OpenAI's echo with logprobs.
+// This is OpenAI's `echo` with log-probabilities.
 TEST(LeaderUnderLoad, ScoresAPromptAndThenContinuesItSeveralTimes) {
   LeaderRun run(200, 4, limits_of(20, 8));
   Request request = request_of(prompt_of(50), 4);

@@ -1,4 +1,5 @@
-// Passes over a text that share keys and values: whose blocks are kept, for how long, and who waits for them.
+// Passes over a text that share keys and values: which blocks are kept, for how long, and which passes wait
+// for them.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 
@@ -14,7 +15,7 @@ using test::prompt_of;
 
 constexpr RequestId kKey = 1000000;
 
-// A leader of texts that are computed as a whole, in blocks of 4 tokens.
+// A leader that computes each text as a whole, in blocks of 4 tokens.
 class Passes {
  public:
   explicit Passes(std::size_t blocks, std::size_t step_tokens = 64)
@@ -31,7 +32,7 @@ class Passes {
                 .generates = false},
                nullptr) {}
 
-  // Asks for a proposal at the last token.
+  // Adds a pass that proposes a token at the last position.
   RequestId add(std::size_t tokens, PassCache cache = {}, int priority = 0) {
     Request request;
     request.prompt = prompt_of(tokens);
@@ -65,7 +66,7 @@ class Passes {
   std::vector<RequestId> cancelled;
 };
 
-TEST(Leader, ContinuesInTheBlocksOfThePassBeforeAndTellsTheRanksWhatItsTokensSee) {
+TEST(Leader, ContinuesInThePreviousPasssBlocksAndSendsItsContext) {
   Passes passes(16);
   passes.add(18, {.key = kKey, .tokens = 18});
   const Forward first = passes.step();
@@ -88,7 +89,7 @@ TEST(Leader, ContinuesInTheBlocksOfThePassBeforeAndTellsTheRanksWhatItsTokensSee
   passes.leader.release_passes(kKey);
 }
 
-TEST(Leader, LetsAPassContinueBeforeOthersHoweverUrgentTheyAreAndHoweverOftenItDoes) {
+TEST(Leader, AlwaysContinuesAPassBeforeMoreUrgentRequests) {
   Passes passes(5);
   passes.add(18, {.key = kKey, .tokens = 18});
   passes.step();
@@ -104,7 +105,7 @@ TEST(Leader, LetsAPassContinueBeforeOthersHoweverUrgentTheyAreAndHoweverOftenItD
   EXPECT_EQ(passes.used(), 0U);
 }
 
-TEST(Leader, ComputesAWholeTextBesideAPassThatContinues) {
+TEST(Leader, ComputesAWholeTextTogetherWithAContinuingPass) {
   Passes passes(12, 24);
   passes.add(18, {.key = kKey, .tokens = 18});
   passes.step();
@@ -116,7 +117,7 @@ TEST(Leader, ComputesAWholeTextBesideAPassThatContinues) {
   EXPECT_EQ(passes.used(), 0U);
 }
 
-// Before the next step is planned, which would find no room.
+// The blocks become free before the next step is planned. Otherwise that step would have no room.
 TEST(Leader, ReleasesTheBlocksThatACancelledPassWouldHaveContinuedIn) {
   Passes passes(5);
   passes.add(18, {.key = kKey, .tokens = 18});

@@ -1,4 +1,4 @@
-// What may wait, how it is counted, how it is cancelled, and how the engine sleeps when nothing does.
+// The queue: limits, counting, cancellation, and the engine's sleep while the queue is empty.
 #include "runtime/scheduling/leader.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/scheduling/leader_run.h"
@@ -23,7 +23,7 @@ using test::with_queue;
 
 constexpr std::chrono::hours kLong{1};
 
-TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceBesideThoseThatMayWait) {
+TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceInAdditionToTheQueue) {
   LeaderRun run(64, 4, with_queue(limits_of(64, 8), 1, 4));
   EXPECT_EQ(run.leader.status().queue_room, 9U);
   EXPECT_EQ(run.leader.status().most_queued, 9U);
@@ -37,8 +37,8 @@ TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceBesideThoseThatMayWait) {
 
 TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
   LeaderRun run(64, 4, with_queue(limits_of(16, 1), 2));
-  const RequestId first = run.add(prompt_of(4), 3, 5);  // one request, whatever it asks for
-  run.step();                                           // the first begins
+  const RequestId first = run.add(prompt_of(4), 3, 5);  // counts as one request despite its 5 samples
+  run.step();                                           // the first request begins
   run.add(prompt_of(4, 20), 3);
   EXPECT_EQ(run.leader.status().queued_requests, 1U);
   const RequestId third = run.add(prompt_of(4, 40), 3);
@@ -78,8 +78,8 @@ TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
   }
   EXPECT_EQ(run.leader.status().queued_prompt_tokens, 10U);
   run.run();
-  const RequestId longest = run.add(prompt_of(20), 3);     // begins at once
-  const RequestId longer = run.add(prompt_of(11, 40), 3);  // the only prompt that waits
+  const RequestId longest = run.add(prompt_of(20), 3);     // begins immediately
+  const RequestId longer = run.add(prompt_of(11, 40), 3);  // the only waiting prompt
   EXPECT_THROW(run.add(prompt_of(1, 60), 3), OverloadedError);
   run.run();
   EXPECT_EQ(run.told[longest].tokens[0], continuation(prompt_of(20), 3));
@@ -126,8 +126,8 @@ TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
   run.run();
 }
 
-TEST(LeaderQueue, IsNeverLongerThanItMayBeHoweverManyThreadsSubmit) {
-  constexpr std::size_t kMost = 7 + 8;  // that wait, and that can begin at once
+TEST(LeaderQueue, NeverExceedsItsLimitWithManyThreads) {
+  constexpr std::size_t kMost = 7 + 8;  // 7 requests that wait, and 8 that can begin at once
   LeaderRun run(256, 4, with_queue(limits_of(16, 8), 7));
   std::atomic<std::size_t> accepted{0};
   std::vector<std::thread> threads;
@@ -167,7 +167,7 @@ TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {
   for (TokenId i = 0; i < 3; ++i) run.add(prompt_of(50, 10 * i), 100);
   status = run.leader.status();
   EXPECT_EQ(status.queued_prompt_tokens, 150U);
-  // 150 tokens of prompts, and three times 21 to generate, as before.
+  // 15 s for 150 prompt tokens, and 31.5 s for 21 tokens each of 3 requests, the length of the last answer.
   EXPECT_NEAR(status.retry_after_seconds, 15.0 + 31.5, 1e-6);
   try {
     run.add(prompt_of(4), 1);
@@ -177,7 +177,7 @@ TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {
   }
 }
 
-TEST(LeaderQueue, CountsWhatItHasDone) {
+TEST(LeaderQueue, CountsFinishedRequests) {
   LeaderRun run(64, 4, limits_of(16, 4));
   run.seconds_of = [](const PlannedStep&) { return 0.25; };
   run.add(prompt_of(10), 3, 2);
@@ -211,7 +211,7 @@ TEST(LeaderQueue, CountsWhatItHasDone) {
   EXPECT_EQ(status.running + status.queued, 0U);
 }
 
-TEST(LeaderQueue, TellsAtTheEndHowMuchOfAPromptWasCached) {
+TEST(LeaderQueue, ReportsCachedTokensAtTheEnd) {
   LeaderRun run(64, 4, limits_of(16, 4));
   run.add(prompt_of(18), 1);
   run.run();
@@ -224,7 +224,7 @@ TEST(LeaderQueue, TellsAtTheEndHowMuchOfAPromptWasCached) {
   EXPECT_EQ(std::get<RequestFinished>(*run.told[id].end).cached_tokens, 16U);
 }
 
-// In whatever state a request is, the next plan() ends it and its blocks are free.
+// In every state of a request, the next plan() ends it and frees its blocks.
 class LeaderCancel : public ::testing::Test {
  protected:
   void expect_cancelled(RequestId id) {
@@ -238,12 +238,12 @@ class LeaderCancel : public ::testing::Test {
   LeaderRun run{64, 4, limits_of(16, 4)};
 };
 
-TEST_F(LeaderCancel, EndsWhatIsStillInTheInbox) {
+TEST_F(LeaderCancel, EndsARequestInTheInbox) {
   expect_cancelled(run.add(prompt_of(10), 3, 3));
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatIsQueued) {
+TEST_F(LeaderCancel, EndsAQueuedRequest) {
   for (TokenId i = 0; i < 4; ++i) run.add(prompt_of(5, 20 * i), 50);
   run.step();
   run.step();
@@ -263,7 +263,7 @@ TEST_F(LeaderCancel, EndsAPromptThatIsBeingComputed) {
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatGenerates) {
+TEST_F(LeaderCancel, EndsAGeneratingRequest) {
   const RequestId id = run.add(prompt_of(6), 50, 2);
   for (int i = 0; i < 4; ++i) run.step();
   EXPECT_EQ(run.leader.status().decoding, 2U);
@@ -271,7 +271,7 @@ TEST_F(LeaderCancel, EndsWhatGenerates) {
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatWaitsForAPrefix) {
+TEST_F(LeaderCancel, EndsARequestThatWaitsForAPrefix) {
   const RequestId ahead = run.add(prompt_of(60), 3);
   const RequestId id = run.add(prompt_of(60), 3);
   run.step();
@@ -282,7 +282,7 @@ TEST_F(LeaderCancel, EndsWhatWaitsForAPrefix) {
   expect_all_free(run);
 }
 
-TEST_F(LeaderCancel, EndsWhatWasPreempted) {
+TEST_F(LeaderCancel, EndsAPreemptedRequest) {
   LeaderRun tight(6, 4, limits_of(16, 4));
   tight.add(prompt_of(4, 0), 11);
   const RequestId second = tight.add(prompt_of(4, 50), 11);
@@ -298,7 +298,7 @@ TEST_F(LeaderCancel, EndsWhatWasPreempted) {
   expect_all_free(tight);
 }
 
-TEST_F(LeaderCancel, LeavesNothingBehindAfterStorms) {
+TEST_F(LeaderCancel, LeavesNoStateAfterStorms) {
   reference::Random random(7);
   std::vector<RequestId> ids;
   for (int i = 0; i < 3000; ++i) {
@@ -321,7 +321,7 @@ TEST_F(LeaderCancel, LeavesNothingBehindAfterStorms) {
   const LeaderStatus status = run.leader.status();
   EXPECT_EQ(status.queued_requests, 0U);
   EXPECT_EQ(status.queued_prompt_tokens, 0U);
-  run.add(prompt_of(4), 1);  // whose step tells the ranks of what has ended
+  run.add(prompt_of(4), 1);  // the next step tells the ranks which sequences have ended
   run.run();
   EXPECT_EQ(run.worker.sequences(), 1U) << "the ranks know others";
 }

@@ -1,4 +1,4 @@
-// Of models that compute all of a sequence again for every token.
+// Models that recompute the whole sequence for every token.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
@@ -37,8 +37,8 @@ TEST(Leader, ComputesAllOfASequenceAgainForEveryToken) {
   expect_all_free(run);
 }
 
-// More of them than a step has room for take turns, samples of one request too.
-TEST(Leader, RecomputesSeveralSequencesInAsManyStepsAsTheyNeed) {
+// The sequences take turns, even samples of one request, because a step cannot recompute all of them.
+TEST(Leader, RecomputesSeveralSequencesInTheStepsThatTheyNeed) {
   LeaderRun run = recomputing(20);
   const RequestId first = run.add(prompt_of(6), 7, 2);
   const RequestId second = run.add(prompt_of(9, 50), 4);
@@ -61,7 +61,7 @@ TEST(Leader, EndsARecomputedSequenceThatIsCancelled) {
   expect_all_free(run);
 }
 
-TEST(Leader, RefusesBidirectionalAttentionWhereATokenNeverSeesThoseThatFollow) {
+TEST(Leader, RejectsBidirectionalAttentionForStrictlyCausalLayers) {
   LeaderRun run = recomputing(64);
   Request request;
   request.prompt = prompt_of(6);

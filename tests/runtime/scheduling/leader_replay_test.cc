@@ -1,4 +1,4 @@
-// Requests that continue what an earlier run of them has generated.
+// Requests that continue the output of an earlier run.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
@@ -62,7 +62,7 @@ TEST(Leader, ContinuesEverySampleWhereItWas) {
   expect_all_free(run);
 }
 
-// The prompt and the generated tokens stay apart, so a word in the prompt is not a generated one.
+// The prompt and the generated tokens are kept apart, because bad words match generated tokens only.
 TEST(Leader, BansWordsOnlyAfterGeneratedTokens) {
   const std::vector<TokenId> tokens = continuation(prompt_of(10), 3);
   LeaderRun run(64, 4, limits_of(32, 4));

@@ -1,4 +1,4 @@
-// What the leader's requests are told, without ranks, MPI or a model.
+// Events that the leader's requests receive, without ranks, MPI or a model.
 #include "runtime/scheduling/leader.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
@@ -38,7 +38,7 @@ std::vector<double> logprobs_of(const std::vector<TokenId>& prompt, std::size_t 
   return logprobs;
 }
 
-TEST(Leader, ScoresAPromptBesideRunningRequests) {
+TEST(Leader, ScoresAPromptWhileRequestsRun) {
   LeaderRun run(64, 4, limits_of(8, 4));
   const RequestId generating = run.add(prompt_of(6, 50), 12);
   const std::vector<TokenId> prompt = prompt_of(30);
@@ -56,7 +56,7 @@ TEST(Leader, ScoresAPromptBesideRunningRequests) {
   expect_all_free(run);
 }
 
-// Runs a request after the request `before`, and returns how many tokens it computes.
+// Runs `before` and then `request`. Returns how many tokens `request` computes.
 std::size_t computed_after(const Request& before, const Request& request, std::size_t block_size = 4) {
   LeaderRun run(64, block_size, limits_of(64, 4));
   run.add(before);
@@ -70,30 +70,30 @@ std::size_t computed_after(const Request& before, const Request& request, std::s
   return run.computed_tokens - computed;
 }
 
-TEST(Leader, TakesFromTheCacheOnlyWhatNeedNotBeScored) {
+TEST(Leader, UsesCachedTokensOnlyBeforeTheScoredOnes) {
   const std::vector<TokenId> prompt = prompt_of(30);
   Request plain;
   plain.prompt = prompt;
   plain.max_tokens = 1;
-  // Nothing comes after the last token: it only has to be predicted.
+  // The prompt's last token is not computed: the one before it predicts it.
   EXPECT_EQ(computed_after(plain, scoring(prompt, 1)), 29U);
   EXPECT_EQ(computed_after(plain, scoring(prompt, 12)),
             29U - 8);  // the row of position 11 is in the third block
   EXPECT_EQ(computed_after(plain, scoring(prompt, 13)), 29U - 12);
-  EXPECT_EQ(computed_after(plain, scoring(prompt, 13, 3)), 30U - 12 + 2);  // and continues it
+  EXPECT_EQ(computed_after(plain, scoring(prompt, 13, 3)), 30U - 12 + 2);  // generates 3 tokens, too
 }
 
 TEST(Leader, ScoresACommonBeginningOnce) {
   const std::vector<TokenId> prompt = prompt_of(30);
   std::vector<TokenId> other = prompt;
   for (std::size_t i = 22; i < other.size(); ++i) other[i] = 150;
-  // Five blocks are equal. The token before the sixth is computed again with its block, to predict the next
-  // one.
+  // The prompts share five blocks. The last of them is computed again, because its last token predicts the
+  // first token of the sixth.
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 1)), 29U - 16);
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 7)), 29U - 16);
   EXPECT_EQ(computed_after(scoring(prompt, 1, 2), scoring(other, 1, 3)), 30U - 16 + 2);
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(prompt, 1)), 29U - 24);
-  // Scores from token 6 on are those of the third block, and the second block's are not complete.
+  // Scores that start at token 6 are complete from the third block on, but not in the second block.
   EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 8)), 29U - 16);
   EXPECT_EQ(computed_after(scoring(prompt, 6), scoring(other, 6)), 29U - 4);
   EXPECT_EQ(computed_after(scoring(prompt, 1), scoring(other, 1), 1), 29U - 21) << "blocks of one token";
@@ -106,7 +106,7 @@ TEST(Leader, ScoresACommonBeginningOnce) {
   EXPECT_EQ(computed_after(scoring(prompt, 1), uncached), 29U);
 }
 
-TEST(Leader, MoreLikeliestTokensThanWereKeptAreComputed) {
+TEST(Leader, RecomputesForMoreLikeliestTokensThanWereKept) {
   const std::vector<TokenId> prompt = prompt_of(30);
   Request top = scoring(prompt, 1);
   top.score_top = 2;
@@ -115,7 +115,7 @@ TEST(Leader, MoreLikeliestTokensThanWereKeptAreComputed) {
 }
 
 TEST(Leader, ScoresAndContinuesInTightCachesWithoutSayingAnythingTwice) {
-  LeaderRun run(11, 4, limits_of(4, 4));  // two prompts, but not their continuations
+  LeaderRun run(11, 4, limits_of(4, 4));  // room for two prompts without their continuations
   std::map<RequestId, std::vector<TokenId>> prompts;
   for (TokenId i = 0; i < 4; ++i) {
     const std::vector<TokenId> prompt = prompt_of(18, 20 * i);
@@ -167,7 +167,7 @@ Request bidirectional(std::vector<TokenId> prompt) {
   return request;
 }
 
-TEST(Leader, ComputesABidirectionalPromptInOneStepBesideOthers) {
+TEST(Leader, ComputesABidirectionalPromptInOneStepWithOtherRequests) {
   LeaderRun run(64, 4, limits_of(80, 3));
   const RequestId generating = run.add(prompt_of(6, 50), 12);
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{6});
@@ -183,7 +183,7 @@ TEST(Leader, ComputesABidirectionalPromptInOneStepBesideOthers) {
   expect_all_free(run);
 }
 
-TEST(Leader, RefusesABidirectionalPromptForWhichAStepMayNeverHaveRoom) {
+TEST(Leader, RejectsBidirectionalPromptsThatMayNeverFitIntoAStep) {
   LeaderRun run(64, 4, limits_of(80, 3));
   try {
     run.add(bidirectional(prompt_of(79)));
@@ -196,7 +196,7 @@ TEST(Leader, RefusesABidirectionalPromptForWhichAStepMayNeverHaveRoom) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-TEST(Leader, SharesNoBlocksOfBidirectionalPromptsAndOfThoseThatAskForNone) {
+TEST(Leader, SharesNoBlocksOfBidirectionalOrUncachedPrompts) {
   LeaderRun run(64, 4, limits_of(80, 3));
   const auto computed_for = [&](Request request) {
     const std::size_t before = run.computed_tokens;
@@ -218,7 +218,7 @@ TEST(Leader, SharesNoBlocksOfBidirectionalPromptsAndOfThoseThatAskForNone) {
   EXPECT_EQ(computed_for(bidirectional(prompt_of(30))), 30U);
   EXPECT_EQ(run.leader.status().prefix_queries, 60U);
   EXPECT_EQ(run.leader.status().prefix_hits, 28U);
-  // Nor does one wait for the other's blocks when they arrive together.
+  // If two private requests arrive together, neither waits for the other's blocks.
   run.add(private_one);
   run.add(private_one);
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{30, 30}));
@@ -261,7 +261,7 @@ TEST(Leader, TakesRequestsFromAnyThread) {
   expect_all_free(run);
 }
 
-TEST(Leader, TellsWhenThingsHappened) {
+TEST(Leader, ReportsTheTimesOfEvents) {
   LeaderRun run(64, 4, limits_of(4, 4));
   const RequestId id = run.add(prompt_of(10), 2);
   run.run();
@@ -273,7 +273,7 @@ TEST(Leader, TellsWhenThingsHappened) {
   EXPECT_LE(times.first_token, times.finished);
 }
 
-TEST(Leader, CountsWhatThePrefixCacheWasAskedForAndHeld) {
+TEST(Leader, CountsQueriesAndHitsOfThePrefixCache) {
   LeaderRun run(64, 4, limits_of(64, 4));
   run.add(prompt_of(18), 1);
   run.run();
@@ -286,7 +286,7 @@ TEST(Leader, CountsWhatThePrefixCacheWasAskedForAndHeld) {
   EXPECT_EQ(run.leader.status().last_step_tokens, 2U);
 }
 
-TEST(Leader, RefusesInTheCallerWhatCanNeverBeServed) {
+TEST(Leader, RejectsImpossibleRequestsInTheCaller) {
   LeaderRun run(8, 4, limits_of(8, 4));
   EXPECT_THROW(run.add(prompt_of(40), 1), RequestError);
   EXPECT_THROW(run.add({}, 1), RequestError);
@@ -295,7 +295,7 @@ TEST(Leader, RefusesInTheCallerWhatCanNeverBeServed) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-// A sink may submit the next request of its conversation.
+// A sink may submit a request, for example the conversation's next one.
 TEST(Leader, LetsASinkSubmit) {
   LeaderRun run(64, 4, limits_of(8, 4));
   RequestId second = 0;
@@ -309,7 +309,7 @@ TEST(Leader, LetsASinkSubmit) {
   EXPECT_TRUE(run.told[second].ended_with<RequestFinished>());
 }
 
-TEST(Leader, EndsAtTheRequestsTokensAndTellsWhichOne) {
+TEST(Leader, EndsAtTheRequestsTokensAndReportsTheToken) {
   LeaderRun run(64, 4, limits_of(8, 4));
   const std::vector<TokenId> tokens = continuation(prompt_of(6), 8);
   Request request;
@@ -347,7 +347,7 @@ TEST(Leader, BansEndingTokensBeforeMinTokens) {
   }
 }
 
-TEST(Leader, BansWhatWouldCompleteABadWord) {
+TEST(Leader, BansTokensThatCompleteABadWord) {
   LeaderRun run(64, 4, limits_of(8, 4));
   const std::vector<TokenId> tokens = continuation(prompt_of(6), 3);
   Request request;
@@ -364,7 +364,7 @@ TEST(Leader, BansWhatWouldCompleteABadWord) {
   EXPECT_EQ(run.told[id].tokens[0], (std::vector<TokenId>{tokens[0], tokens[1], tokens[2] + 1}));
 }
 
-// The mask is made while the ranks are busy: planning does not wait for it, choosing does.
+// The mask is computed while the ranks work: only choosing a token waits for it, planning does not.
 TEST(Leader, AwaitsAMaskOnlyWhenATokenIsChosen) {
   LeaderRun run(64, 4, limits_of(8, 4));
   std::promise<void> planned;

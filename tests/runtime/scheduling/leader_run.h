@@ -1,4 +1,4 @@
-// A leader whose steps a fake worker runs, and what its requests' sinks were told.
+// A leader whose steps run on a fake worker, and the events that its requests' sinks received.
 #pragma once
 
 #include "runtime/scheduling/leader.h"
@@ -20,21 +20,21 @@ namespace tp::test {
 class LeaderRun {
  public:
   static constexpr std::size_t kVocabulary = 200;
-  static constexpr TokenId kEos = 199;  // which the worker never gives by itself
+  static constexpr TokenId kEos = 199;  // the fake worker never generates it
 
-  // What a request's sink was told.
+  // The events that a request's sink received.
   struct Told {
-    std::map<int, std::vector<TokenId>> tokens;  // by sample
+    std::map<int, std::vector<TokenId>> tokens;  // key: sample
     std::map<int, std::string> texts;
     std::map<int, FinishReason> reasons;
     std::map<int, std::string> errors;
-    std::variant<std::monostate, TokenId, std::string> matched_stop;  // of the last token
+    std::variant<std::monostate, TokenId, std::string> matched_stop;  // set by the last token
     std::vector<double> logprobs;
     std::vector<float> logits;
     std::size_t first_logprob = 0;
     std::vector<PrefillProgress> progress;
     std::size_t cached_tokens = 0;
-    int ends = 0;  // terminal events
+    int ends = 0;  // number of terminal events
     std::optional<Event> end;
 
     template <class T>
@@ -43,8 +43,8 @@ class LeaderRun {
     }
   };
 
-  // `windows`: of the groups of layers; `states`: slots of the state cache; `speculator`: null for steps
-  // without draft tokens.
+  // `windows`: windows of the groups of layers. `states`: slots of the state cache. `speculator`: null for
+  // steps without draft tokens.
   LeaderRun(std::size_t num_blocks, std::size_t block_size, LeaderOptions options,
             const CacheWindows& windows = {std::nullopt}, std::size_t states = 0,
             std::unique_ptr<Speculator> speculator = nullptr, const Tokenizer* tokenizer = nullptr)
@@ -67,7 +67,7 @@ class LeaderRun {
     return id;
   }
 
-  // Plans a step; it is in flight then, unless it is empty.
+  // Plans a step and runs it on the worker. Unless the step is empty, it is then in flight.
   Forward plan() {
     PlannedStep step = leader.plan();
     check_limits(step.forward);
@@ -81,7 +81,7 @@ class LeaderRun {
     return forward;
   }
 
-  // Settles the step that was planned first, which takes as long as `seconds_of` says.
+  // Settles the oldest step in flight. `seconds_of` says how long it took.
   void settle() {
     ASSERT_FALSE(in_flight_.empty());
     const auto& [step, outputs] = in_flight_.front();
@@ -128,10 +128,11 @@ class LeaderRun {
   FakeWorker worker;
   Leader leader;
   std::map<RequestId, Told> told;
-  std::function<double(const PlannedStep&)> seconds_of;  // as if; without it no step's time is known
+  std::function<double(const PlannedStep&)>
+      seconds_of;  // made-up durations of steps; without it, durations are unknown
   std::size_t steps = 0;
-  std::size_t most_blocks = 0;      // owned after a step
-  std::size_t computed_tokens = 0;  // in all steps
+  std::size_t most_blocks = 0;      // largest number of owned blocks after a step
+  std::size_t computed_tokens = 0;  // sum over all steps
 
  private:
   void check_limits(const Forward& forward) const {
@@ -180,7 +181,7 @@ class LeaderRun {
   }
 };
 
-// Token ids first, first + 1, ...
+// Returns the token ids first, first + 1, ...
 inline std::vector<TokenId> prompt_of(std::size_t size, TokenId first = 0) {
   std::vector<TokenId> prompt(size);
   for (std::size_t i = 0; i < size; ++i) prompt[i] = (first + static_cast<TokenId>(i)) % 97;
@@ -192,14 +193,14 @@ inline LeaderOptions limits_of(std::size_t chunk, std::size_t sequences) {
           .step_tokens = std::max(chunk, sequences)};
 }
 
-// 0: no limit.
+// A limit of 0 means none.
 inline LeaderOptions with_queue(LeaderOptions options, std::size_t requests, std::size_t prompt_tokens = 0) {
   options.engine.max_queue = requests;
   options.engine.max_queue_tokens = prompt_tokens;
   return options;
 }
 
-// The tokens of each sequence in a step.
+// Returns each sequence's number of tokens in a step.
 inline std::vector<std::size_t> chunk_sizes(const Forward& forward) {
   std::vector<std::size_t> sizes;
   for (const SequenceChunk& chunk : forward.chunks) sizes.push_back(chunk.tokens);

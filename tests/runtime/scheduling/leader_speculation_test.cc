@@ -1,4 +1,4 @@
-// Draft tokens: whatever is guessed, texts are what they are without it, and right guesses save steps.
+// Draft tokens in the leader: they never change a text, and right ones save steps.
 #include "runtime/speculation/speculator.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tests/runtime/speculation/guessing_source.h"
@@ -26,12 +26,12 @@ std::unique_ptr<Speculator> guessing(std::size_t most, std::size_t wrong = 0) {
   return std::make_unique<Speculator>(std::make_unique<GuessingSource>(wrong), most);
 }
 
-// With room for everything.
+// Returns a leader with room for everything.
 LeaderRun guessing_run(std::size_t most, std::size_t wrong = 0, std::size_t sequences = 4) {
   return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, 0, guessing(most, wrong));
 }
 
-// Notes what it is asked about: how many tokens, and for how many.
+// Notes each query's number of tokens and its limit of draft tokens.
 class NotingSource : public DraftSource {
  public:
   using Asked = std::vector<std::pair<std::size_t, std::size_t>>;
@@ -48,8 +48,9 @@ class NotingSource : public DraftSource {
   Asked& asked_;
 };
 
-// The step after that which has computed tokens, so that their states are still there.
-TEST(LeaderSpeculation, AsksASourceThatFollowsPromptsAboutWhatIsComputedOfThem) {
+// The source is asked in the step after the tokens were computed, so the model's hidden states are still
+// there.
+TEST(LeaderSpeculation, AsksASourceThatFollowsPromptsAboutComputedTokens) {
   for (const bool follows : {false, true}) {
     NotingSource::Asked asked;
     auto speculator = std::make_unique<Speculator>(std::make_unique<NotingSource>(asked), 2, std::nullopt,
@@ -79,7 +80,7 @@ TEST(LeaderSpeculation, SavesAStepForEveryRightGuess) {
 }
 
 TEST(LeaderSpeculation, GivesUpGuessesWhoseStepsTakeTooLongAndTriesThemAgain) {
-  // All of them are right, and their rows should be nearly free.
+  // All draft tokens are right, and the measured costs say that their rows are nearly free.
   auto speculator = std::make_unique<Speculator>(std::make_unique<GuessingSource>(0), 4,
                                                  RowCosts({{1, 0.01}, {16, 0.0101}}));
   LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, std::move(speculator));
@@ -94,8 +95,8 @@ TEST(LeaderSpeculation, GivesUpGuessesWhoseStepsTakeTooLongAndTriesThemAgain) {
   EXPECT_LT(run.leader.status().speculation.drafts, 20U);
 }
 
-TEST(LeaderSpeculation, KeepsWhatCameBeforeAWrongGuessAndTheModelsTokenInItsPlace) {
-  LeaderRun run = guessing_run(5, 1);  // all guesses are wrong
+TEST(LeaderSpeculation, KeepsTheTokensBeforeAWrongDraftTokenAndTheModelsToken) {
+  LeaderRun run = guessing_run(5, 1);  // all draft tokens are wrong
   const RequestId id = run.add(prompt_of(6), 10);
   run.run();
   EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 10));
@@ -105,7 +106,7 @@ TEST(LeaderSpeculation, KeepsWhatCameBeforeAWrongGuessAndTheModelsTokenInItsPlac
   EXPECT_EQ(counts.accepted_tokens(), 0U);
 }
 
-TEST(LeaderSpeculation, GuessesNoTokensBehindTheLastOne) {
+TEST(LeaderSpeculation, DraftsNoTokensAfterTheLastOne) {
   LeaderRun run = guessing_run(8);
   const RequestId id = run.add(prompt_of(6), 4);
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{6});
@@ -114,7 +115,7 @@ TEST(LeaderSpeculation, GuessesNoTokensBehindTheLastOne) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-TEST(LeaderSpeculation, ShowsInEveryTokenWhatHasBecomeOfTheDrafts) {
+TEST(LeaderSpeculation, ReportsDraftCountsInEveryToken) {
   LeaderRun run = guessing_run(3);
   Request request;
   request.prompt = prompt_of(5);
@@ -151,15 +152,15 @@ TEST(LeaderSpeculation, EndsAtAStopTokenAmongTheGuesses) {
   }
 }
 
-// Bans depend on the tokens before a row: those of a bad word, and on how many there are.
-TEST(LeaderSpeculation, AppliesMinTokensAndBadWordsBehindEveryGuess) {
+// Bans depend on the tokens before a row: `bad_words` on their ids, and `min_tokens` on their number.
+TEST(LeaderSpeculation, AppliesMinTokensAndBadWordsAfterEveryDraftToken) {
   const std::vector<TokenId> text = continuation(prompt_of(6), 30);
   Request request;
   request.prompt = prompt_of(6);
   request.max_tokens = 20;
   request.min_tokens = 8;
   request.sampling.temperature = 0.0F;
-  request.stop_token_ids = {text[5], text[7]};  // the first of which comes too early
+  request.stop_token_ids = {text[5], text[7]};  // the first stop token comes before min_tokens
   request.bad_words_ids = {{text[2], text[3]}};
   std::vector<std::vector<TokenId>> answers;
   for (const std::size_t most : {0U, 1U, 3U, 8U, 15U}) {
@@ -198,7 +199,7 @@ TEST(LeaderSpeculation, LeavesRequestsAloneThatDoNotWantItOrHaveACallback) {
     EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 10));
 }
 
-TEST(LeaderSpeculation, IsForWhatPromptsAndOtherTokensLeaveOfAStep) {
+TEST(LeaderSpeculation, UsesOnlyTheRoomThatPromptsAndOtherTokensLeave) {
   LeaderRun run(200, 4, limits_of(8, 8), {std::nullopt}, 0, guessing(7));
   for (int i = 0; i < 3; ++i) run.add(prompt_of(2, static_cast<TokenId>(20 * i)), 40);
   while (run.leader.status().decoding < 3) run.step();
@@ -213,7 +214,7 @@ TEST(LeaderSpeculation, IsForWhatPromptsAndOtherTokensLeaveOfAStep) {
 }
 
 TEST(LeaderSpeculation, PreemptsNobody) {
-  // Two sequences whose texts fill the cache exactly.
+  // The texts of two sequences fill the cache exactly.
   LeaderRun run(10, 4, limits_of(16, 2), {std::nullopt}, 0, guessing(15));
   const RequestId first = run.add(prompt_of(4), 16);
   const RequestId second = run.add(prompt_of(4, 50), 16);
@@ -223,11 +224,11 @@ TEST(LeaderSpeculation, PreemptsNobody) {
   EXPECT_EQ(run.told[second].tokens[0], continuation(prompt_of(4, 50), 16));
 }
 
-TEST(LeaderSpeculation, PublishesOnlyWhatWasAccepted) {
+TEST(LeaderSpeculation, PublishesOnlyAcceptedTokens) {
   LeaderRun run = guessing_run(15, 3);
   const RequestId first = run.add(prompt_of(6), 40);
   run.run();
-  // Another request goes on from the answer's middle, and finds blocks of the answer.
+  // The second request's prompt ends in the middle of the first answer, so it finds blocks of that answer.
   std::vector<TokenId> prompt = prompt_of(6);
   const std::vector<TokenId> answer = run.told[first].tokens[0];
   prompt.insert(prompt.end(), answer.begin(), answer.begin() + 20);
@@ -237,7 +238,7 @@ TEST(LeaderSpeculation, PublishesOnlyWhatWasAccepted) {
   EXPECT_EQ(run.told[second].tokens[0], continuation(prompt, 10));
 }
 
-TEST(LeaderSpeculation, ComputesAcceptedGuessesAgainWhereAStateCannotBeCut) {
+TEST(LeaderSpeculation, RecomputesAcceptedDraftTokensIfAStateCannotBeCut) {
   const auto steps_with = [](std::size_t wrong) {
     LeaderRun run(200, 4, limits_of(16, 2), {std::nullopt}, 2 * kStatesPerSequence, guessing(4, wrong));
     const RequestId id = run.add(prompt_of(6), 41);
@@ -268,7 +269,7 @@ TEST(LeaderSpeculation, KeepsSeveralStepsInFlight) {
             run.leader.status().speculation.drafted_tokens());
 }
 
-// As if the automaton of a long text did not fit into memory.
+// Fails as if memory were exhausted.
 class ExhaustedSource : public DraftSource {
  public:
   std::vector<Draft> draft(std::span<const DraftQuery> /*queries*/) override { throw std::bad_alloc(); }
@@ -276,7 +277,7 @@ class ExhaustedSource : public DraftSource {
   std::vector<std::uint64_t> ended;
 };
 
-TEST(LeaderSpeculation, GoesOnWithoutGuessesWhenThereIsNoMemoryForThem) {
+TEST(LeaderSpeculation, GoesOnWithoutDraftTokensIfMemoryIsShort) {
   auto source = std::make_unique<ExhaustedSource>();
   const ExhaustedSource& exhausted = *source;
   LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0,

@@ -1,5 +1,5 @@
-// Where layers are recurrent: that every sequence has its state, begins with snapshots of others', and that
-// these stay within their slots.
+// Recurrent layers: each sequence has its own state and may begin with a snapshot of another sequence. States
+// and snapshots stay within their slots.
 #include "runtime/cache/snapshots.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
@@ -32,7 +32,7 @@ void expect_text(LeaderRun& run, RequestId id, const std::vector<TokenId>& promp
   for (const auto& [sample, found] : run.told[id].tokens) EXPECT_EQ(found, continuation(prompt, tokens));
 }
 
-TEST(Snapshots, AreSparserTheLongerTheTextIs) {
+TEST(Snapshots, AreSparserInLongerTexts) {
   std::vector<std::size_t> blocks;
   for (std::size_t block = 0; block <= 1024; ++block) {
     if (is_snapshot_boundary(block)) blocks.push_back(block);
@@ -41,7 +41,7 @@ TEST(Snapshots, AreSparserTheLongerTheTextIs) {
                                               224, 256, 320, 384, 448, 512, 640, 768, 896, 1024}));
 }
 
-TEST(Snapshots, AreAtThePromptsLastBoundaryAndWhereOthersLeaveIt) {
+TEST(Snapshots, AreAtThePromptsLastBoundaryAndAtBranches) {
   const auto at = [](Range computed, std::size_t prompt, const std::vector<std::size_t>& others) {
     return snapshot_positions(computed, prompt, others, 4).kept;
   };
@@ -49,13 +49,13 @@ TEST(Snapshots, AreAtThePromptsLastBoundaryAndWhereOthersLeaveIt) {
   EXPECT_EQ(at({0, 47}, 50, {}), std::vector<std::size_t>());
   EXPECT_EQ(at({0, 48}, 50, {}), std::vector<std::size_t>{48});
   EXPECT_EQ(at({48, 63}, 50, {}), std::vector<std::size_t>());
-  // The last token is always computed.
+  // The last token is always computed, so no state is kept after it.
   EXPECT_EQ(at({0, 12}, 12, {}), std::vector<std::size_t>{8});
   EXPECT_EQ(at({0, 12}, 13, {}), std::vector<std::size_t>{12});
   EXPECT_EQ(at({2, 30}, 40, {4, 20, 32}), (std::vector<std::size_t>{4, 20}));
 }
 
-TEST(Snapshots, FollowTheEndOfWhatIsGenerated) {
+TEST(Snapshots, FollowTheEndOfTheGeneratedText) {
   const auto latest = [](Range computed, std::size_t prompt) {
     return snapshot_positions(computed, prompt, {}, 4).latest;
   };
@@ -79,7 +79,7 @@ TEST(LeaderStates, FindAPromptUpToItsLastBoundary) {
   EXPECT_EQ(run.computed_tokens - computed, 2U + 2);
 }
 
-// The next turn of a chat.
+// The prompt is the next turn of a chat.
 TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
   const std::vector<TokenId> prompt = text_of(30);
@@ -98,7 +98,7 @@ TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
   EXPECT_EQ(run.leader.status().snapshot_hits, 1U);
 }
 
-TEST(LeaderStates, OfAnAnswerTakeOneSlotWhereverItEnds) {
+TEST(LeaderStates, TakeOneSlotForAnAnswerOfAnyLength) {
   LeaderRun run = recurrent(200, limits_of(16, 1));
   run.add(text_of(30), 1);
   run.run();
@@ -123,7 +123,7 @@ TEST(LeaderStates, FindAPrefixUpToASnapshotOnly) {
   EXPECT_EQ(run.told[other].cached_tokens, 128U) << "148 tokens have blocks, 128 have a state behind them";
 }
 
-TEST(LeaderStates, KeepTheStateWhereAWaitingSequenceLeavesTheText) {
+TEST(LeaderStates, KeepTheStateAtTheBranchOfAWaitingSequence) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
   const std::vector<TokenId> prompt = text_of(120, 102, 5);
   const RequestId first = run.add(text_of(120), 3);
@@ -156,7 +156,7 @@ TEST(LeaderStates, ComeBackAfterAPreemption) {
 }
 
 TEST(LeaderStates, EvictSnapshotsAndNeverRunOutOfSlots) {
-  // A block is a token here, so that a step could ask for more copies than there are slots.
+  // Blocks have one token, so a step could request more copies than there are slots.
   LeaderRun run = recurrent(2000, limits_of(400, 2), 1);
   for (TokenId i = 0; i < 12; ++i) {
     const RequestId id = run.add(text_of(300, 0, 3 * i), 40);
@@ -165,7 +165,7 @@ TEST(LeaderStates, EvictSnapshotsAndNeverRunOutOfSlots) {
   }
 }
 
-TEST(LeaderStates, OfACancelledRequestAreFree) {
+TEST(LeaderStates, AreFreeAfterCancellation) {
   LeaderRun run = recurrent(200, limits_of(16, 1));
   const RequestId id = run.add(text_of(100), 50);
   for (int i = 0; i < 4; ++i) run.step();
@@ -187,10 +187,9 @@ TEST(LeaderStates, RefuseBidirectionalAttention) {
     run.add(request);
     FAIL() << "no error";
   } catch (const RequestError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "bidirectional attention was asked for, but model has recurrent layers, in which a token sees "
-        "those before it only; use causal attention");
+    EXPECT_STREQ(error.what(),
+                 "bidirectional attention was asked for, but model has recurrent layers, in which a token "
+                 "sees only earlier tokens; use causal attention");
   }
 }
 

@@ -1,5 +1,5 @@
-// Random requests, cancellations and cache pressures: every text is what a model would write that saw this
-// request alone, the cache never holds anything else than what a sequence thinks, and every request ends
+// Random requests, cancellations and cache pressure: every text is the one that the model would generate if
+// the request ran alone, cached values always belong to the sequence that reads them, and every request ends
 // once.
 #include "runtime/speculation/speculator.h"
 #include "tests/reference/random.h"
@@ -20,7 +20,7 @@ struct Sent {
   bool cancelled = false;
 };
 
-// Prompts of few beginnings, so that many have one in common.
+// Returns a prompt with one of four beginnings, so many prompts share one.
 std::vector<TokenId> random_prompt(Random& random, std::size_t longest) {
   std::vector<TokenId> prompt(random.integer(1, longest));
   const auto beginning = static_cast<TokenId>(random.integer(0, 3) * 20);
@@ -76,16 +76,17 @@ void expect_answer(const LeaderRun::Told& told, const Sent& sent) {
   }
 }
 
-// Layers that see everything, layers with windows, or both.
+// Returns layers with full attention, layers with windows, or both.
 CacheWindows random_windows(Random& random) {
   CacheWindows windows(random.integer(1, 3));
   for (CacheWindow& window : windows) {
-    if (random.coin()) window = random.integer(2, 30);  // of 1, a token would not see the one before it
+    if (random.coin())
+      window = random.integer(2, 30);  // in a window of 1, a token would not see the token before it
   }
   return windows;
 }
 
-// None, or one whose guesses are right more or less often, with costs that make guesses pay or not.
+// Returns null, or a speculator with random accuracy and costs, so that drafts may pay off or not.
 std::unique_ptr<Speculator> random_speculator(Random& random) {
   if (random.integer(0, 2) == 0) return nullptr;
   std::optional<RowCosts> costs;
@@ -98,14 +99,15 @@ std::unique_ptr<Speculator> random_speculator(Random& random) {
       random.integer(1, kMaxDraftTokens), std::move(costs));
 }
 
-// As Gemma 4 26B has on one rank: one group that sees everything, and 13 groups with the same window.
+// Returns the windows of Gemma 4 26B on one rank: one group of full attention, and 13 groups with the same
+// window.
 CacheWindows many_windows(Random& random) {
   CacheWindows windows(14, random.integer(2, 30));
   windows.front() = std::nullopt;
   return windows;
 }
 
-// One leader with `requests` requests; up to `in_flight` steps at once.
+// Sends `requests` requests to one leader, which runs up to `in_flight` steps at once.
 void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight,
             CacheWindows (*windows_of)(Random&) = random_windows) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << in_flight << " in flight");
@@ -153,7 +155,7 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight,
   EXPECT_EQ(status.finished.total(), continuations);
 }
 
-TEST(LeaderStress, GivesEveryRequestItsOwnAnswerWhateverElseRuns) {
+TEST(LeaderStress, GivesEveryRequestItsOwnAnswerInAnyBatch) {
   for (std::uint64_t seed = 1; seed <= 250 && !HasFailure(); ++seed) stress(seed, 20, 1);
 }
 
@@ -161,7 +163,7 @@ TEST(LeaderStress, GivesEveryRequestItsOwnAnswerWithSeveralStepsInFlight) {
   for (std::uint64_t seed = 1; seed <= 250 && !HasFailure(); ++seed) stress(seed, 20, 2 + seed % 3);
 }
 
-// 10,000 requests, after each 20 of which no block is in use.
+// Sends 10,000 requests. After every 20, no block is in use.
 TEST(LeaderStress, KeepsItsAccountsWithManyGroupsOfLayers) {
   for (std::uint64_t seed = 1; seed <= 500 && !HasFailure(); ++seed) stress(seed, 20, 1, many_windows);
 }

@@ -1,4 +1,4 @@
-// What the leader plans, without ranks, MPI or a model.
+// The leader's plans, without ranks, MPI or a model.
 #include "runtime/scheduling/leader.h"
 
 #include "tests/runtime/scheduling/leader_run.h"
@@ -55,7 +55,7 @@ TEST(Leader, TakesDecodingSequencesBeforePromptChunks) {
   LeaderRun run(64, 4, limits_of(8, 4));
   run.add(prompt_of(3, 0), 20);
   run.add(prompt_of(40, 50), 20);
-  run.step();  // 3 tokens of the first, 5 of the second
+  run.step();  // 3 tokens of the first sequence, 5 of the second
   const Forward forward = run.step();
   EXPECT_EQ(chunk_sizes(forward), (Sizes{1, 7}));
   EXPECT_EQ(forward.outputs.size(), 1U);
@@ -82,7 +82,7 @@ TEST(Leader, WorksOnAtMostMaxSequencesAtOnce) {
   for (const auto& [id, told] : run.told) EXPECT_TRUE(told.ended_with<RequestFinished>());
 }
 
-// More sequences than the chunk has tokens: a step still serves all of them.
+// There are more sequences than tokens in a chunk, and a step still serves all of them.
 TEST(Leader, LetsEverySequenceDecodeInEveryStepEvenWithASmallChunk) {
   LeaderRun run(64, 4, limits_of(2, 6));
   for (int i = 0; i < 6; ++i) run.add(prompt_of(2, 10 * i), 30);
@@ -95,14 +95,14 @@ TEST(Leader, LetsSamplesWaitForTheirPromptAndShareItsBlocks) {
   const RequestId id = run.add(prompt_of(18), 4, 5);
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{8});
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{8});
-  // The prompt's last two tokens are in no full block: everyone computes them.
+  // The prompt's last two tokens fill no block, so every sample computes them.
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{2, 2, 2, 2}));
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 1, 1, 1, 2}));
   run.run();
   for (int sample = 0; sample < 5; ++sample)
     EXPECT_EQ(run.told[id].tokens[sample], continuation(prompt_of(18), 4));
-  EXPECT_EQ(run.computed_tokens, 18U + 4 * 2 + 5 * 3);  // the prompt once, and four times its last two tokens
-  EXPECT_LE(run.most_blocks, 4U + 5 * 2);               // 16 tokens shared, 6 of each sample's own
+  EXPECT_EQ(run.computed_tokens, 18U + 4 * 2 + 5 * 3);  // the prompt once, and its last two tokens four times
+  EXPECT_LE(run.most_blocks, 4U + 5 * 2);               // 16 shared tokens, and 6 tokens of each sample
   EXPECT_EQ(run.told[id].cached_tokens, 16U);
 }
 
@@ -111,13 +111,13 @@ TEST(Leader, LetsPromptsThatBeginAlikeComputeTheirCommonBlocksOnce) {
   std::vector<RequestId> ids;
   std::vector<std::vector<TokenId>> prompts;
   for (TokenId i = 0; i < 4; ++i) {
-    prompts.push_back(prompt_of(13));  // of which three blocks are common
+    prompts.push_back(prompt_of(13));  // the prompts share three blocks
     prompts.back().push_back(60 + i);
     prompts.back().push_back(70 + i);
     ids.push_back(run.add(prompts.back(), 2));
   }
   const RequestId other = run.add(prompt_of(3, 50), 2);
-  // The one that has nothing in common does not wait.
+  // The prompt without common blocks does not wait.
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{8});
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{7, 1}));
   run.run();
@@ -139,7 +139,7 @@ TEST(Leader, DoesNotWaitForEverForABeginningWhoseRequestIsCancelled) {
 }
 
 TEST(Leader, PreemptsTheLastSequenceWhenTheCacheIsFullAndLosesNothing) {
-  LeaderRun run(6, 4, limits_of(16, 4));  // 24 tokens of cache, 30 wanted
+  LeaderRun run(6, 4, limits_of(16, 4));  // room for 24 tokens; both sequences need 30
   const RequestId first = run.add(prompt_of(4, 0), 11);
   const RequestId second = run.add(prompt_of(4, 50), 11);
   run.run();
@@ -157,7 +157,7 @@ TEST(Leader, ServesASequenceThatFillsTheWholeCache) {
   EXPECT_EQ(run.told[second].tokens[0].size(), 4U);
 }
 
-TEST(Leader, CancelsWhatRunsAndWhatWaits) {
+TEST(Leader, CancelsRunningAndWaitingRequests) {
   LeaderRun run(32, 4, limits_of(16, 2));
   const RequestId running = run.add(prompt_of(4, 0), 50);
   const RequestId kept = run.add(prompt_of(4, 20), 5);
@@ -165,13 +165,13 @@ TEST(Leader, CancelsWhatRunsAndWhatWaits) {
   run.step();
   run.leader.cancel(running);
   run.leader.cancel(waiting);
-  run.leader.cancel(12345);  // of no request
+  run.leader.cancel(12345);  // an unknown id
   const Forward forward = run.step();
   EXPECT_EQ(forward.ended.size(), 1U) << "the ranks never heard of the others";
   EXPECT_TRUE(run.told[running].ended_with<RequestCancelled>());
   EXPECT_TRUE(run.told[waiting].ended_with<RequestCancelled>());
   run.run();
-  run.leader.cancel(kept);  // too late
+  run.leader.cancel(kept);  // the request has already ended
   run.run();
   EXPECT_TRUE(run.told[kept].ended_with<RequestFinished>());
   EXPECT_EQ(run.told[kept].tokens[0].size(), 5U);
@@ -187,7 +187,7 @@ TEST(Leader, MakesTheSamplesOneAfterTheOtherIfTheCacheHoldsOnlyOne) {
   EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
 }
 
-// Neither memory nor the work of a step grows with the samples that wait: they are not there yet.
+// Waiting samples have no sequence yet, so they add neither memory nor work to a step.
 TEST(Scheduler, MakesSequencesOfThoseSamplesAloneThatHaveTheirTurn) {
   BlockManager blocks(16, 4);
   const LeaderOptions options = limits_of(8, 4);
@@ -198,8 +198,8 @@ TEST(Scheduler, MakesSequencesOfThoseSamplesAloneThatHaveTheirTurn) {
   state->max_tokens = 3;
   scheduler.add(state);
   const PlannedStep planned = scheduler.plan();
-  EXPECT_EQ(planned.chunks.size(), 3U);  // of three tokens each, in a step of eight
-  // This function, those that run, and one that waits.
+  EXPECT_EQ(planned.chunks.size(), 3U);  // three tokens each, in a step of eight
+  // The owners: this function, the running requests, and one waiting request.
   EXPECT_EQ(state.use_count(), 1 + 3 + 1);
   LeaderStatus status;
   scheduler.describe(status);
@@ -221,7 +221,7 @@ TEST(Leader, ServesThousandsOfSamples) {
 TEST(Leader, CountsSamplesThatHaveNotBegunAsQueued) {
   LeaderRun run(64, 4, limits_of(8, 2));
   const RequestId id = run.add(prompt_of(4), 3, 1000);
-  EXPECT_EQ(run.leader.status().queued, 1000U);  // still in the inbox
+  EXPECT_EQ(run.leader.status().queued, 1000U);  // the samples are still in the inbox
   run.step();
   EXPECT_EQ(run.leader.status().queued + run.leader.status().running, 1000U);
   run.leader.cancel(id);
@@ -230,8 +230,8 @@ TEST(Leader, CountsSamplesThatHaveNotBegunAsQueued) {
   expect_all_free(run);
 }
 
-// Two steps at once: consecutive chunks of a prompt are planned before the first is settled, but nothing that
-// awaits a token.
+// With two steps in flight, consecutive chunks of a prompt are planned before the first one is settled. A
+// sequence that awaits a token is not planned.
 TEST(Leader, KeepsTwoStepsInFlight) {
   LeaderRun run(64, 4, limits_of(8, 4));
   const RequestId longer = run.add(prompt_of(20, 0), 3);
@@ -273,7 +273,7 @@ TEST(Leader, EndsACancelledSequenceInFlightWhenItsStepIsSettled) {
   expect_all_free(run);
 }
 
-TEST(Leader, LeavesWhatIsInFlightInTheCacheWhenItIsFull) {
+TEST(Leader, KeepsTheBlocksOfStepsInFlightInAFullCache) {
   LeaderRun run(6, 4, limits_of(8, 4));
   const RequestId first = run.add(prompt_of(8, 0), 12);
   const RequestId second = run.add(prompt_of(8, 50), 12);
@@ -296,7 +296,7 @@ TEST(Leader, LetsShorterOnesPassALongPromptThatDoesNotFitButNotForEver) {
   std::vector<RequestId> small;
   for (std::size_t i = 0; i < 2 * Scheduler::kMaxOvertaken; ++i)
     small.push_back(run.add({static_cast<TokenId>(i % 90), static_cast<TokenId>(i / 90)}, 1));
-  std::size_t before = 0;  // that ended before the big one had a token
+  std::size_t before = 0;  // small requests that ended before the big one had a token
   while (run.leader.has_work()) {
     ASSERT_LT(run.steps, 1000U);
     run.step();
@@ -311,7 +311,7 @@ TEST(Leader, LetsShorterOnesPassALongPromptThatDoesNotFitButNotForEver) {
 TEST(Leader, PublishesNothingOfAChunkWhoseLogitsAreNotNumbers) {
   LeaderRun run(64, 4, limits_of(8, 4));
   run.worker.spoilt_token = 17;
-  const RequestId spoilt = run.add(prompt_of(20), 3);  // in the third chunk
+  const RequestId spoilt = run.add(prompt_of(20), 3);  // the third chunk contains token 17
   run.run();
   EXPECT_EQ(run.told[spoilt].reasons[0], FinishReason::error);
   EXPECT_EQ(run.told[spoilt].errors[0].find("cannot choose a token: the model's logits are not finite"), 0U);

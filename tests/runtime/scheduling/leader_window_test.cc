@@ -1,4 +1,5 @@
-// How many blocks sequences own where layers have windows, and that they find what they need all the same.
+// How many blocks sequences own if layers have windows, and that sequences still find everything they attend
+// to.
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
 
@@ -29,12 +30,12 @@ TEST(LeaderWindow, HoldsOfWindowedLayersTheWindowsBlocksOnly) {
   const RequestId id = run.add(prompt_of(300), 20);
   run.run();
   expect_continued(run, id, prompt_of(300), 20);
-  // 319 tokens are computed; the next one would see 9 of them.
+  // 319 tokens are computed, and the next one would attend to 9 of them.
   EXPECT_EQ(run.most_blocks, 80U + 3);
 }
 
 TEST(LeaderWindow, GeneratesTextsLongerThanTheCacheIfAllLayersHaveWindows) {
-  // 7 tokens that the next one sees and a chunk of 6, wherever blocks begin.
+  // Four blocks hold 7 tokens of the window and a chunk of 6, wherever blocks begin.
   LeaderRun run(4, 4, limits_of(6, 1), {8});
   const RequestId id = run.add(prompt_of(200), 100);
   run.run();
@@ -42,8 +43,8 @@ TEST(LeaderWindow, GeneratesTextsLongerThanTheCacheIfAllLayersHaveWindows) {
   EXPECT_EQ(run.leader.status().preemptions, 0U);
 }
 
-TEST(LeaderWindow, RefusesWhatDoesNotFitBesideTheWindow) {
-  // The window's layers take 5 blocks of 10 at most.
+TEST(LeaderWindow, RejectsRequestsThatDoNotFitNextToTheWindow) {
+  // The windowed layers use at most 5 of the 10 blocks.
   LeaderRun run(10, 4, limits_of(8, 1), {std::nullopt, 10});
   run.add(prompt_of(19), 1);
   run.run();
@@ -58,7 +59,7 @@ TEST(LeaderWindow, RefusesWhatDoesNotFitBesideTheWindow) {
   }
 }
 
-TEST(LeaderWindow, SharesALongPromptOfWhichTheWindowIsLeft) {
+TEST(LeaderWindow, SharesALongPromptWhoseWindowIsCached) {
   LeaderRun run(100, 4, limits_of(16, 4), {std::nullopt, 10});
   const RequestId first = run.add(prompt_of(120), 3);
   run.run();
@@ -77,7 +78,7 @@ TEST(LeaderWindow, ComputesALongPromptOnceForAllSamples) {
   run.run();
   ASSERT_EQ(run.told[id].tokens.size(), 6U);
   for (const auto& [sample, tokens] : run.told[id].tokens) EXPECT_EQ(tokens, continuation(prompt_of(90), 5));
-  // All but the last tokens, from a block's beginning on.
+  // The other samples find the prompt except for the tokens of its last block.
   EXPECT_EQ(run.computed_tokens, 90U + 5 * 2 + 6 * 4);
 }
 

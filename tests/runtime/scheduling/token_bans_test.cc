@@ -24,7 +24,8 @@ TEST(TokenBans, CompleteNoBadWordOfGeneratedTokens) {
   EXPECT_EQ(after(bans, {7, 1, 2}, 1), (Ids{3, 5}));
 }
 
-// Worked out by hand after NoRepeatNGramLogitsProcessor, which takes the prompt's sequences, too.
+// Expected values were computed by hand from NoRepeatNGramLogitsProcessor, which counts the prompt's
+// sequences, too.
 TEST(TokenBans, LetNoSequenceComeTwice) {
   const auto banned = [](std::size_t size, const Ids& text) {
     return after({.no_repeat_ngram = size}, text, 1);
@@ -41,13 +42,13 @@ TEST(TokenBans, LetNoSequenceComeTwice) {
   EXPECT_EQ(banned(3, {1, 2}), Ids());
 }
 
-TEST(TokenBans, AreThoseOfTheModelsFiles) {
+TEST(TokenBans, ComeFromTheModelsFiles) {
   GenerationDefaults defaults{.bad_words = {{6}, {9}}, .suppressed = {9, 4}, .suppressed_first = {3}};
   defaults.no_repeat_ngram = 2;
   defaults.min_length = 5;
   TokenBans bans{.ends = {9}, .model_ends = {9}};
   add_defaults(defaults, 3, 100, false, bans);
-  // A bad word that ends the text is none, but a suppressed token is.
+  // A bad word that is the end token is ignored, but a suppressed end token is banned.
   EXPECT_EQ(bans.words, (std::vector<Ids>{{6}, {9}, {4}}));
   EXPECT_EQ(bans.min_before_model_ends, 2U);
   EXPECT_EQ(bans.no_repeat_ngram, 2U);
@@ -55,7 +56,7 @@ TEST(TokenBans, AreThoseOfTheModelsFiles) {
   EXPECT_EQ(after(bans, {1, 2, 7, 8}, 3), (Ids{4, 6, 9}));
 }
 
-TEST(TokenBans, OfTheBeginningAreBehindATokenThatIsForced) {
+TEST(TokenBans, AtTheBeginningFollowAForcedToken) {
   TokenBans bans;
   add_defaults({.forced_first = 7, .suppressed_first = {3}}, 1, 100, false, bans);
   EXPECT_EQ(after(bans, {1}, 1), Ids());
@@ -68,7 +69,7 @@ TEST(TokenBans, LeaveAConstraintItsWayToTheEnd) {
   TokenBans bans;
   add_defaults(defaults, 1, 100, true, bans);
   EXPECT_EQ(after(bans, {1, 1}, 1), Ids{4});
-  // A minimum above the maximum becomes the maximum.
+  // If the minimum exceeds the maximum, the maximum replaces it.
   TokenBans shorter;
   add_defaults(defaults, 1, 10, false, shorter);
   EXPECT_EQ(shorter.min_before_model_ends, 10U);

@@ -1,4 +1,4 @@
-// Whole and streamed answers of the APIs are the same message, whatever a model writes.
+// Whole and streamed answers of the APIs contain the same message for any output of the model.
 #include "runtime/api/answer_format.h"
 #include "tests/runtime/chat/read_messages.h"
 
@@ -13,8 +13,8 @@ const Json kTools = Json::parse(R"([
     {"text": {"type": "string"}, "loud": {"type": "boolean"}}}}}])");
 
 struct Faults {
-  std::string sign;                   // of a template's notation
-  std::string before, middle, after;  // around a tool's name and its arguments, which are JSON
+  std::string sign;                   // sign of a template's notation
+  std::string before, middle, after;  // texts around a tool's name and its arguments, which are JSON
 };
 
 const std::vector<Faults>& notations() {
@@ -43,7 +43,7 @@ const std::vector<Faults>& notations() {
   return kNotations;
 }
 
-// Texts of a notation with the faults of cases S8 to S10, cut in all ways.
+// Returns texts in a notation, with the faults of cases S8 to S10, complete and cut off.
 std::vector<std::string> texts_of(const Faults& notation) {
   std::vector<std::string> texts;
   for (const char* arguments :
@@ -78,13 +78,13 @@ Answer answer_of(const AnswerSyntax& syntax) {
   return answer;
 }
 
-// The tokens of a text, of which the last one ends it.
+// Splits a text into tokens of `size` bytes or more, followed by a token that ends it.
 std::vector<TokenEvent> events_of(const std::string& text, std::size_t size, FinishReason reason) {
   std::vector<TokenEvent> events;
   for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
     end = std::min(at + size, text.size());
     while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U)
-      ++end;  // whole characters
+      ++end;  // a token ends at the end of a character
     TokenEvent& event = events.emplace_back();
     event.text = text.substr(at, end - at);
   }
@@ -99,7 +99,7 @@ std::vector<Json> data_of(const std::string& events) {
   return data;
 }
 
-// The content that the events of /v1/messages make, as Anthropic's clients do.
+// Assembles the content from the events of /v1/messages, as Anthropic's clients do.
 Blocks content_of(const std::vector<Json>& events) {
   Blocks content = Json::array();
   std::string arguments;
@@ -132,7 +132,7 @@ std::string stream(AnswerFormat& format, Answer& answer, const std::vector<Token
   return events + format.end(answer);
 }
 
-// Ids are random.
+// Removes the ids, because they are random.
 void remove_ids(Json& json) {
   if (json.is_object()) {
     json.erase("id");
@@ -142,7 +142,7 @@ void remove_ids(Json& json) {
   for (Json& part : json) remove_ids(part);
 }
 
-// The answer of both APIs, whose events have to make the same answer.
+// Returns the answers of both APIs. Checks that each API's events contain the same answer.
 Json checked_answer(const AnswerSyntax& syntax, const std::string& text, std::size_t size,
                     FinishReason reason) {
   SCOPED_TRACE(text + " in tokens of " + std::to_string(size));
@@ -179,7 +179,7 @@ TEST(AnswerPaths, WholeAndStreamedAnswersAreTheSameWithFaultsInEveryNotation) {
   for (const std::string& text : texts_in_tags()) expect_same_answers(syntax_of("<tool_call>", kTools), text);
 }
 
-// Text, a call and more text keep their order on both paths.
+// Text, a call and more text keep their order in whole and streamed answers.
 TEST(AnswerPaths, TextAfterACallStaysAfterIt) {
   Answer answer = answer_of(syntax_of("<tool_call>", kTools));
   const auto format = make_messages_format();
@@ -191,9 +191,9 @@ TEST(AnswerPaths, TextAfterACallStaysAfterIt) {
   EXPECT_EQ(types, "text tool_use text ");
 }
 
-// OpenAI's and Anthropic's servers return a call that max_tokens cuts off, too; no client takes it for a
-// whole one.
-TEST(AnswerPaths, ACallThatIsCutOffSaysSo) {
+// OpenAI's and Anthropic's servers also return calls that `max_tokens` cuts off. Clients recognize that such
+// a call is incomplete.
+TEST(AnswerPaths, ACutCallIsReported) {
   const std::string text = "<tool_call>{\"name\": \"note\", \"arguments\": {\"text\": \"a";
   Answer answer = answer_of(syntax_of("<tool_call>", kTools));
   const auto format = make_messages_format();
@@ -206,7 +206,7 @@ TEST(AnswerPaths, ACallThatIsCutOffSaysSo) {
   EXPECT_EQ(response.at("output").at(0).at("arguments"), "{\"text\": \"a");
 }
 
-// Copies of a value recurse once per level, and a model may write any number of levels.
+// Copying a value recurses once per level, and a model may generate any number of levels.
 TEST(AnswerPaths, ArgumentsOfManyLevelsAreSentAsAText) {
   const std::string levels(100'000, '[');
   const std::string arguments = "{\"text\": " + levels + std::string(levels.size(), ']') + "}";

@@ -1,4 +1,4 @@
-// The life of a call, whenever the events of its requests arrive.
+// A call ends once and is freed, no matter when the events of its requests arrive.
 #include "runtime/serve/call.h"
 
 #include "tests/mpi_test.h"
@@ -32,7 +32,7 @@ class HeldExchange final : public HttpExchange {
   std::promise<HttpResponse> response_;
 };
 
-// A call whose submission lasts until the test ends it.
+// A call that stays in on_submitted() until the test releases it.
 class SlowCall final : public Call {
  public:
   SlowCall(Service& service, std::shared_ptr<HttpExchange> exchange) : Call(service, std::move(exchange)) {}
@@ -58,7 +58,7 @@ class SlowCall final : public Call {
   std::string happened_;
 };
 
-// The engine's thread may end all requests while the call's thread still submits them.
+// The engine's thread may end all requests while the call's thread is still submitting them.
 TEST(Call, EndsOnceIfTheLastEventArrivesDuringSubmission) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   run_engine(world(), {.model = fixture.folder}, [&](Engine& engine) {

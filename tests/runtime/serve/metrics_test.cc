@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Histogram, CountsWhatIsAtMostEachBound) {
+TEST(Histogram, CountsValuesUpToEachBound) {
   Histogram histogram({1.0, 2.0});
   for (const double value : {0.5, 1.0, 1.5, 9.0}) histogram.add(value);
   EXPECT_EQ(histogram.text("h", "Help.", "m=\"x\""),
@@ -23,7 +23,7 @@ TEST(Histogram, CountsWhatIsAtMostEachBound) {
             "h_bucket{m=\"x\",le=\"+Inf\"} 4\nh_sum{m=\"x\"} 12\nh_count{m=\"x\"} 4\n");
 }
 
-TEST(RateMeter, ForgetsWhatWasSecondsAgo) {
+TEST(RateMeter, ForgetsOldCounts) {
   const RateMeter::Clock::time_point start{100s};
   RateMeter meter;
   meter.add(6, start);
@@ -78,7 +78,7 @@ TEST(Metrics, CountRequestsByTheNamesOfKeys) {
   EXPECT_EQ(text.find("carla"), std::string::npos) << "refusals cost nothing";
 }
 
-TEST(Metrics, CountSnapshotsWhereAModelHasStates) {
+TEST(Metrics, CountSnapshotsIfAModelHasStates) {
   const std::string text = Metrics().text("m", {.states = 64, .snapshots = 5, .snapshot_hits = 7}, true);
   for (const char* line :
        {"tpinfer:state_slots{model_name=\"m\"} 64\n", "tpinfer:state_snapshots{model_name=\"m\"} 5\n",

@@ -16,7 +16,7 @@ std::string line_of(const LoggedRequest& request, bool as_json) {
   return lines->empty() ? "" : lines->front();
 }
 
-// A terminal that shows the log would obey them.
+// A terminal would execute control characters when it shows the log.
 TEST(RequestLog, HasNoControlCharactersOfClients) {
   const LoggedRequest request{.method = "POST", .param = "\x1b[2Jmember", .reason = "found \x1b[2Jtext"};
   for (const bool as_json : {false, true}) {

@@ -1,4 +1,4 @@
-// The memory that a footprint predicts for each rank is the memory that an engine takes.
+// An engine allocates exactly the memory that its footprint predicts for each rank.
 #include "runtime/setup/footprint.h"
 
 #include "model/config/architectures.h"
@@ -20,7 +20,7 @@ namespace {
 
 class FootprintOfFamily : public testing::TestWithParam<reference::Fixture> {};
 
-// As `inspect` plans: all ranks are on one host.
+// Plans like `inspect`, with all ranks on one host, and compares the footprint with the engine's memory.
 void expect_memory(Engine& engine, const EngineOptions& options, std::size_t ranks) {
   EnginePlan plan = make_plan(options, ranks);
   share_caches(plan, std::vector<std::uint64_t>(ranks, 0));
@@ -42,7 +42,7 @@ void expect_memory(Engine& engine, const EngineOptions& options, std::size_t ran
 TEST_P(FootprintOfFamily, IsTheMemoryOfAnEngineOnAnyRanksWithSlicesAndWithout) {
   for (std::size_t ranks : test::rank_counts()) {
     for (const bool slices : {true, false}) {
-      // 2 and 7 blocks, which do not divide evenly among ranks.
+      // 64 and 224 tokens are 2 and 7 blocks, which do not divide evenly among the ranks.
       for (const std::size_t tokens : {64, 224}) {
         SCOPED_TRACE(testing::Message()
                      << ranks << " ranks, slices " << slices << ", " << tokens << " tokens");

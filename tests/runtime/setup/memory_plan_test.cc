@@ -1,4 +1,4 @@
-// What fits into which memory, without having that memory.
+// Memory plans for machines of any size, computed without their memory.
 #include "runtime/setup/memory_plan.h"
 
 #include "model/config/architectures.h"
@@ -48,7 +48,8 @@ class MemoryPlanTest : public testing::Test {
 
   Footprint footprint() const { return {spec_, plan_, weights_}; }
 
-  // So many ranks on every host, which has this much memory, that come to the hosts in turn.
+  // Returns `per_host` ranks on each of these hosts, whose memory is given in bytes. Rank r is on host r %
+  // number of hosts.
   std::vector<RankMemory> ranks_on(const std::vector<std::uint64_t>& hosts, std::size_t per_host) {
     placement_ = {};
     placement_.hosts.resize(hosts.size());
@@ -66,7 +67,7 @@ class MemoryPlanTest : public testing::Test {
     }
     return ranks;
   }
-  // With the ranks where ranks_on has put them.
+  // Plans the cache for ranks that ranks_on has placed.
   CachePlan cache(const std::vector<RankMemory>& ranks, std::size_t tokens = 0) const {
     return plan_cache(plan_, footprint(), ranks, placement_, tokens);
   }
@@ -78,7 +79,7 @@ class MemoryPlanTest : public testing::Test {
     for (std::size_t rank = 0; rank < ranks; ++rank) need += footprint().of({rank, ranks});
     return need;
   }
-  // Bytes of a host on which so many ranks have a cache of so many tokens.
+  // Returns the bytes that a host needs for this many ranks with a cache of this many tokens.
   std::uint64_t room_for(std::uint64_t tokens, std::size_t ranks) const {
     return need_of(ranks).with_blocks(tokens / 32);
   }
@@ -89,20 +90,20 @@ class MemoryPlanTest : public testing::Test {
   Placement placement_;
 };
 
-TEST_F(MemoryPlanTest, GivesAllSequencesRoomWhereThereIsEnough) {
+TEST_F(MemoryPlanTest, GivesAllSequencesRoomIfMemoryAllows) {
   const CachePlan plenty = cache(ranks_on({100 * kGiB}, 2));
   EXPECT_EQ(plenty.blocks, 4U * 8192 / 32);
   EXPECT_EQ(plenty.notice, "");
   EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 33).blocks, 2U);
 }
 
-TEST_F(MemoryPlanTest, TakesHalfOfWhatIsLeftForACacheThatNobodyAskedFor) {
+TEST_F(MemoryPlanTest, UsesHalfOfTheRemainingMemoryForADefaultCache) {
   const CachePlan half = cache(ranks_on({room_for(3 * 8192, 1)}, 1));
   EXPECT_EQ(half.blocks, 3U * 8192 / 32 / 2);
   EXPECT_EQ(half.notice, "") << "every sequence fits";
 }
 
-TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
+TEST_F(MemoryPlanTest, ShrinksTheCacheWithANotice) {
   const CachePlan asked = cache(ranks_on({room_for(3200, 2)}, 2), 1'000'000);
   EXPECT_EQ(asked.blocks, 100U);
   EXPECT_EQ(
@@ -112,14 +113,15 @@ TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
           "of which everything except the cache takes {}; smaller types (`weights`, `kv_type`) or more hosts "
           "leave more memory for it",
           format_bytes(room_for(3200, 2)), format_bytes(without_cache(need_of(2)))));
-  // Without a wish it is less than half, if less would be of no use.
+  // A default cache has room for at least 2048 tokens, even if that is more than half of the remaining
+  // memory.
   const CachePlan chosen = cache(ranks_on({room_for(3200, 2)}, 2));
   EXPECT_EQ(chosen.blocks, 2048U / 32);
   EXPECT_CONTAINS(chosen.notice,
                   "has room for 2048 tokens instead of the 8192 of the longest sequence: node0 has");
 }
 
-TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
+TEST_F(MemoryPlanTest, RejectsOversizedPlansAndNamesTheLargestThatFits) {
   const MemoryNeed need = need_of(2);
   EXPECT_EQ(
       refusal(ranks_on({kGiB}, 2)),
@@ -128,7 +130,7 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
           "a cache of 2048 tokens 256.0 MiB, other 128.0 MiB), but only 1.0 GiB are available "
           "(MemAvailable); what would fit: `weights` int8; or 4 ranks on 2 times as many hosts",
           format_bytes(need.with_blocks(64)), format_bytes(need.weights), format_bytes(need.workspace)));
-  // Room for a smaller cache, and fewer weights would do as well.
+  // The host has room for a smaller cache only. Smaller weights would help, too.
   const std::string shorter = refusal(ranks_on({room_for(640, 1)}, 1));
   EXPECT_CONTAINS(shorter,
                   "what would fit: `weights` int8; or 2 ranks on 2 times as many hosts; or a smaller "
@@ -137,8 +139,8 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_CONTAINS(refusal(ranks_on({kGiB / 64}, 1)), "; use a smaller model, or hosts with more memory");
 }
 
-// The numbers of a refusal are the parts of the peak, and what it advises fits.
-TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingWhereTheyAreThePeak) {
+// The numbers in the error are the parts of the peak, and its advice works.
+TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingIfTheyAreThePeak) {
   const MemoryNeed two = need_of(2);
   const std::uint64_t available = while_loading(two) - 1;
   ASSERT_LT(without_cache(two) + two.cache_block, available) << "a smaller cache has room, and does not help";
@@ -154,9 +156,8 @@ TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingWhereTheyAreThePeak) {
   EXPECT_EQ(while_loading(two), two.weights + two.loading + two.other);
 }
 
-// More ranks, or smaller weights, do not change what a draft model takes on the first rank, and no other rank
-// has one.
-TEST_F(MemoryPlanTest, CountsWhatARankRunsBesideTheModelOnce) {
+// The draft model occupies the first rank only. More ranks or smaller weights do not change its memory.
+TEST_F(MemoryPlanTest, CountsADraftModelsMemoryOnce) {
   const MemoryNeed draft{.weights = kGiB / 2, .workspace = kGiB / 16};
   std::vector<RankMemory> ranks = ranks_on({kGiB + kGiB / 4, kGiB + kGiB / 4}, 1);
   ranks[0].beside = draft;
@@ -166,12 +167,13 @@ TEST_F(MemoryPlanTest, CountsWhatARankRunsBesideTheModelOnce) {
   const std::string refused = refusal(ranks);
   EXPECT_CONTAINS(refused, "cannot load the model: 1 rank on node0 would need ");
   EXPECT_CONTAINS(refused, "what would fit: `weights` int8; or ");
-  // With another half gigabyte bf16 fits: that of the first rank is not taken for the second one's.
+  // With another half GiB on the first rank, bf16 fits: the draft model's memory is not charged to the second
+  // rank.
   ranks[0].memory += kGiB / 2;
   EXPECT_CONTAINS(refusal(ranks), "what would fit: `weights` bf16; or ");
 }
 
-// As many as have heads.
+// The model has heads for 16 ranks only.
 TEST_F(MemoryPlanTest, DoesNotAdviseMoreRanksThanThereCanBe) {
   EXPECT_EQ(refusal(ranks_on({kGiB / 4}, 16)).find("ranks on 2 times"), std::string::npos);
 }
@@ -185,7 +187,8 @@ TEST_F(MemoryPlanTest, AddsUpTheRanksOfEveryHostAndNamesTheOneThatLacksMost) {
 
 TEST_F(MemoryPlanTest, LeavesEveryRankWithinItsAddresses) {
   std::vector<RankMemory> ranks = ranks_on({100 * kGiB}, 2);
-  // Half a gigabyte is left to what only reserves addresses, but not at the cost of a cache of use.
+  // The plan leaves half a GiB of addresses to allocations that only reserve them, unless the cache would
+  // become too small.
   ranks[1].addresses = ranks[1].need.with_blocks(100) + kGiB / 2;
   EXPECT_EQ(cache(ranks, 1'000'000).blocks, 100U);
   ranks[1].addresses = ranks[1].need.with_blocks(64);
@@ -201,7 +204,7 @@ TEST_F(MemoryPlanTest, SurvivesACacheOfEveryNumberOfTokens) {
   EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), SIZE_MAX).blocks, 100U);
 }
 
-// Every second layer has a window of 1000: of these layers a sequence has 35 blocks at most, wherever they
+// Every second layer has a window of 1000. A sequence has at most 35 blocks of these layers, wherever blocks
 // begin: 999 tokens and a chunk of 64.
 TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
   const MemoryNeed all = need_of(1);
@@ -209,7 +212,7 @@ TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
     std::get<AttentionSpec>(spec_.blocks[layer].attention).pattern.window = 1000;
   EXPECT_EQ(need_of(1).cache_block, all.cache_block / 2);
   EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2)).blocks, 4U * (8192 / 32 + 35));
-  // Tokens of four sequences, of which each may have a window's.
+  // The cache's tokens belong to four sequences, and each may have the blocks of one window.
   EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 64).blocks, 4U);
   EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 32000).blocks, 1000U + 4 * 35);
   const CachePlan tight = cache(ranks_on({room_for(32 * 200, 1)}, 1), 1'000'000);
@@ -221,8 +224,8 @@ TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
                   "has room for 2080 tokens instead of the 8192 of the longest sequence: node0 has");
 }
 
-// Every second layer keeps a state of 16 heads of 64 x 64, 3 inputs of a convolution of 3 x 1024 channels
-// and, for up to 63 tokens, the heads' keys, additions and decays.
+// Every second layer keeps a state of 16 heads with 64 x 64 elements, and 3 inputs of a convolution with 3 x
+// 1024 channels. For up to 63 tokens, it also keeps the heads' keys, additions and decays.
 TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
   const MemoryNeed all = need_of(1);
   for (std::size_t layer = 0; layer < spec_.blocks.size(); layer += 2)
@@ -238,7 +241,7 @@ TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
   EXPECT_EQ(need.states, 4U * plan_.options.max_sequences * 16 * state * sizeof(float));
   EXPECT_EQ(need_of(2).states, need.states) << "a rank keeps those of its heads";
   EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), 3200).blocks, 100U);
-  // Room for the least cache, and for half of the states.
+  // The host has room for the smallest cache and half of the states.
   const std::string refused = refusal(ranks_on({room_for(2048, 1) - need.states / 2}, 1));
   EXPECT_CONTAINS(refused, fmt::format(", states {}, other ", format_bytes(need.states)));
   EXPECT_CONTAINS(refused, "; or `max_sequences` 2");
@@ -261,8 +264,8 @@ TEST(CacheShape, CountsTheBlocksOfSequences) {
   EXPECT_EQ(windowed.tokens_in(5, 1, 1000), 1000U) << "as long as the model allows";
 }
 
-// A checkpoint with many types: loading tells what they take.
-TEST(Footprint, OfQuantizedModelsIsWhatTheyTakeOnceLoaded) {
+// The files have tensors of many types. Loading shows how much memory they occupy.
+TEST(Footprint, MatchesTheMemoryOfLoadedQuantizedModels) {
   for (const reference::Fixture& fixture : reference::gguf_fixtures()) {
     EnginePlan plan;
     plan.config = load_config(fixture.folder / "model.gguf");

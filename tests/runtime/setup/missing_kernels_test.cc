@@ -7,7 +7,7 @@ namespace {
 
 using kernels::Isa;
 
-TEST(MissingKernels, AreNotReportedIfTheBuildHasThoseOfEveryRank) {
+TEST(MissingKernels, AreNotReportedIfTheBuildHasEveryRanksKernels) {
   const std::vector<RankKernels> ranks = {{Isa::avx2, Isa::avx2}, {Isa::amx, Isa::amx}};
   EXPECT_EQ(missing_kernels(ranks), "");
 }

@@ -1,4 +1,4 @@
-// The identity of a model's files, on several ranks.
+// The identity of a model's files on several ranks.
 #include "runtime/setup/model_identity.h"
 
 #include "model/weights/open_checkpoint.h"
@@ -30,7 +30,7 @@ const fs::path& fixture_folder() {
 
 fs::path weights_of(const fs::path& folder) { return folder / "model.safetensors"; }
 
-// Each rank has a copy.
+// Gives each rank its own copy of the model.
 class ModelIdentityOfCopies : public testing::Test {
  protected:
   ModelIdentityOfCopies() {
@@ -40,7 +40,7 @@ class ModelIdentityOfCopies : public testing::Test {
 
   fs::path copy() const { return directory_.path() / "model"; }
 
-  // Inverts a bit of the weights, and keeps the file's size and the time of its last change.
+  // Inverts one bit of the weights, and keeps the file's size and modification time.
   void edit(std::size_t from_end) const {
     const fs::file_time_type time = fs::last_write_time(weights_of(copy()));
     std::fstream file(weights_of(copy()), std::ios::in | std::ios::out | std::ios::binary);
@@ -55,7 +55,7 @@ class ModelIdentityOfCopies : public testing::Test {
   TemporaryDirectory directory_;
 };
 
-// A model that is open on all ranks.
+// A model that all ranks have opened.
 struct OpenModel {
   explicit OpenModel(const fs::path& folder, const HashCache& cache = HashCache(fs::path()))
       : source(open_checkpoint(folder)), identity(test::world(), *source, "model", cache) {}
@@ -94,10 +94,10 @@ TEST(ModelIdentity, KnowsThatRanksOpenedOneFileWithoutReadingIt) {
   EXPECT_FALSE(OpenModel(fixture_folder()).identity.has_copies());
 }
 
-// A false hash in the cache shows whether the file was read.
+// The test stores a wrong hash in the cache. A wrong identity then shows that the file was not read.
 TEST(ModelIdentity, IsRememberedSoThatTheNextStartReadsNothing) {
   Communicator& comm = test::world();
-  const TemporaryDirectory folder;  // each rank's own, so only the rank that remembers a hash finds it
+  const TemporaryDirectory folder;  // differs by rank, so only the rank that stored the hash finds it
   const HashCache cache(folder.path() / "hashes");
   const MappedFile weights(weights_of(fixture_folder()));
   const FileStatus status[] = {weights.opened()};
@@ -109,7 +109,7 @@ TEST(ModelIdentity, IsRememberedSoThatTheNextStartReadsNothing) {
   EXPECT_FALSE(identity_of(fixture_folder(), cache) == expected);
 }
 
-// Waits until the status is old enough to be remembered.
+// The test waits until the file's status is old enough to be remembered.
 TEST_F(ModelIdentityOfCopies, ChangesThoughAnEditKeepsSizeAndTimeOfARememberedFile) {
   const HashCache cache(directory_.path() / "hashes");
   std::this_thread::sleep_for(std::chrono::milliseconds(2100));

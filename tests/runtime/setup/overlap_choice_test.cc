@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::size_t kRows = 512;
 
-// Takes so many steps of a second each, of which whole ones show this share on the wire; returns how many
-// were divided.
+// Runs `steps` steps of one second each. `share`: part of the time on the wire that undivided steps report.
+// Returns how many steps were divided.
 std::size_t divided_steps(OverlapChoice& choice, std::size_t steps, double share, std::size_t rows = kRows) {
   std::size_t divided = 0;
   for (std::size_t i = 0; i < steps; ++i) {
@@ -19,7 +19,7 @@ std::size_t divided_steps(OverlapChoice& choice, std::size_t steps, double share
   return divided;
 }
 
-TEST(OverlapChoice, DividesLargeStepsWhereTheWireTakesMoreThanAThird) {
+TEST(OverlapChoice, DividesLargeStepsIfTheWireTakesMoreThanAThird) {
   OverlapChoice slow_wire(TwoBatchOverlap::automatic);
   EXPECT_FALSE(slow_wire.divides(kRows)) << "nothing is known";
   EXPECT_EQ(divided_steps(slow_wire, 1, 0.4), 0U);
@@ -41,7 +41,7 @@ TEST(OverlapChoice, LooksAgainNowAndThenAndFollowsAChange) {
   divided_steps(choice, 1, 0.5);
   const std::size_t steps = 10 * OverlapChoice::kLookEvery;
   EXPECT_EQ(divided_steps(choice, steps, 0.5), steps - 10) << "one of so many is whole";
-  // Its wire has become faster, or its ranks slower: the median of five follows after three.
+  // The wire has become faster, or the ranks slower. The median of five looks follows after three.
   divided_steps(choice, 3 * OverlapChoice::kLookEvery, 0.1);
   EXPECT_EQ(divided_steps(choice, 50, 0.1), 0U);
 }

@@ -1,4 +1,4 @@
-// Drafts from what earlier requests were answered.
+// Drafts from the answers to earlier requests.
 #include "runtime/speculation/answer_history.h"
 
 #include "runtime/speculation/ngram_source.h"
@@ -31,7 +31,8 @@ void remember(AnswerHistory& history, const Tokens& text) {
   history.learn(text.size());
 }
 
-// The most tokens at the end of a text behind which one of the others goes on, by looking at all places.
+// Finds the longest end of a text that occurs in one of the others before further tokens, by comparing all
+// places.
 std::size_t longest_end_in(const std::vector<Tokens>& others, std::span<const TokenId> text) {
   std::size_t longest = 0;
   for (const Tokens& other : others) {
@@ -54,7 +55,7 @@ bool goes_on_so(const std::vector<Tokens>& others, std::span<const TokenId> end,
   });
 }
 
-TEST(AnswerHistory, FindsTheLongestEndOfATextAndWhatFollowedIt) {
+TEST(AnswerHistory, FindsTheLongestEndOfATextAndItsContinuations) {
   Random random(1);
   for (int trial = 0; trial < 200; ++trial) {
     const std::size_t alphabet = random.integer(2, 9);
@@ -76,7 +77,8 @@ TEST(AnswerHistory, FindsTheLongestEndOfATextAndWhatFollowedIt) {
   }
 }
 
-// A text is followed while answers are learnt piece by piece, as those of requests that run beside it.
+// The history learns answers piece by piece while a text is followed, as with requests that run at the same
+// time.
 TEST(AnswerHistory, StaysRightWhileItGrows) {
   Random random(2);
   for (int trial = 0; trial < 200; ++trial) {
@@ -155,11 +157,12 @@ TEST(AnswerHistory, LetsNoMoreTextsWaitThanThereIsRoomFor) {
   EXPECT_EQ(history.tokens(), 2 * 21U);
 }
 
-// As tp/speculation.h says. Buffers double when they are full, so the number of tokens matters.
-TEST(AnswerHistory, TakesNoMoreMemoryThanIsDocumented) {
+// The documented number of bytes per token is in tp/speculation.h. Buffers double when they are full, so the
+// test uses several numbers of tokens.
+TEST(AnswerHistory, StaysWithinTheDocumentedMemory) {
   Random random(5);
   for (const std::size_t tokens : {60000, 90000, 150000}) {
-    // Of few different tokens, states are divided most often.
+    // A small alphabet divides states most often.
     for (const std::size_t alphabet : {2, 8, 1000, 100000}) {
       AnswerHistory history(tokens);
       for (std::size_t i = 0; i < tokens / 250; ++i) {
@@ -184,7 +187,7 @@ void learn(DraftSource& source, const Tokens& tokens, std::size_t prompt, const 
 
 NgramSource source_with_history() { return NgramSource(std::make_shared<AnswerHistory>(1000)); }
 
-TEST(NgramSourceWithHistory, ProposesWhatWasAnsweredBefore) {
+TEST(NgramSourceWithHistory, ProposesEarlierAnswers) {
   NgramSource source = source_with_history();
   learn(source, {1, 2, 3, 4, 5, 6, 7}, 3);
   EXPECT_EQ(draft_of(source, {1, 2, 3, 4}, 3).tokens, (Tokens{5, 6, 7})) << "up to the answer's end";
@@ -192,7 +195,7 @@ TEST(NgramSourceWithHistory, ProposesWhatWasAnsweredBefore) {
   EXPECT_EQ(draft_of(source, {8, 7}, 1, {}, 3).tokens, Tokens());
 }
 
-// Every sequence waits meanwhile.
+// A long answer is learned in parts, because all sequences wait while the source learns.
 TEST(NgramSourceWithHistory, LearnsALongAnswerInSeveralSteps) {
   NgramSource source(std::make_shared<AnswerHistory>(20000));
   Tokens answer(5000);
@@ -214,7 +217,7 @@ TEST(NgramSourceWithHistory, TakesTheBetterOfBothMatches) {
   EXPECT_EQ(draft_of(source, {9, 9, 3, 4, 8, 9, 9, 3, 4}, 3, {}, 2).tokens.front(), 8) << "four against two";
 }
 
-// What others were answered must not be noticed, not even by the time it takes.
+// Timing must not reveal the answers of other users.
 TEST(NgramSourceWithHistory, KeepsRequestsApartThatShareNothing) {
   const Tokens text = {1, 2, 3, 4, 5, 6, 7};
   const Tokens begun = {1, 2, 3, 4};
@@ -244,13 +247,13 @@ TEST(NgramSourceWithHistory, LearnsHowMuchMatchesInEarlierAnswersAreWorth) {
     return draft.chances.empty() ? 0.0 : draft.chances.front();
   };
   Tokens same(answer.begin(), answer.begin() + 41);
-  Tokens other = same;  // goes on in another way behind every third token
+  Tokens other = same;  // every third token differs from the answer
   for (std::size_t i = 2; i < other.size(); i += 3) other[i] = static_cast<TokenId>(2000 + i);
   EXPECT_GT(chance_with(same), 0.8);
   EXPECT_LT(chance_with(other), 0.3);
 }
 
-// A source as a program may have one.
+// A program's own source of drafts. It notes its calls.
 class Listener : public DraftSource {
  public:
   explicit Listener(std::vector<std::string>& heard) : heard_(heard) {}
@@ -268,7 +271,7 @@ class Listener : public DraftSource {
   std::vector<std::string>& heard_;
 };
 
-TEST(Speculator, TellsASourceWhatWasAnsweredUntilItFails) {
+TEST(Speculator, ReportsAnswersToASourceUntilItFails) {
   std::vector<std::string> heard;
   Speculator speculator(std::make_unique<Listener>(heard), 4);
   const Tokens text = {1, 2, 3};

@@ -1,6 +1,6 @@
-// How often two models that draw with the same noise choose the same token. With d the total variation
-// distance of their distributions, however they draw it is at most 1 - d of the time, and with Gumbel noise
-// in common at least (1 - d) / (1 + d).
+// How often two models that sample with the same noise choose the same token. Let d be the total variation
+// distance of their distributions. No method of sampling agrees more often than 1 - d. Common Gumbel noise
+// agrees at least (1 - d) / (1 + d) of the time.
 #include "runtime/sampling/sampler.h"
 #include "tests/reference/random.h"
 
@@ -41,7 +41,7 @@ TokenId drawn(const std::vector<float>& logits, float temperature, const DrawKey
   return choose_among(std::move(tokens), params, key);
 }
 
-// The share of positions at which both choose the same token.
+// Returns the share of positions at which both models choose the same token.
 double agreement(const std::vector<float>& first, const std::vector<float>& second, float temperature,
                  std::size_t positions) {
   std::size_t same = 0;
@@ -52,10 +52,11 @@ double agreement(const std::vector<float>& first, const std::vector<float>& seco
   return static_cast<double>(same) / static_cast<double>(positions);
 }
 
-TEST(DraftAcceptance, LiesBetweenWhatCommonNoiseGuaranteesAndWhatAnyDrawCanReach) {
+TEST(DraftAcceptance, LiesBetweenTheGuaranteeOfCommonNoiseAndTheOptimum) {
   constexpr std::size_t kPositions = 4000;
   constexpr std::size_t kPairs = 24;
-  // Four standard deviations of a share of so many draws are at most 0.032, and of the mean of all 0.007.
+  // Four standard deviations of a share of 4000 draws are at most 0.032, and four of the mean of all pairs
+  // 0.007.
   constexpr double kTolerance = 0.032;
   constexpr double kMeanTolerance = 0.007;
   Random random(1);
@@ -64,7 +65,8 @@ TEST(DraftAcceptance, LiesBetweenWhatCommonNoiseGuaranteesAndWhatAnyDrawCanReach
   double most = 0.0;
   double independent = 0.0;
   for (std::size_t pair = 0; pair < kPairs; ++pair) {
-    const float difference = 0.1F * static_cast<float>(pair + 1);  // of the logits of both models
+    const float difference =
+        0.1F * static_cast<float>(pair + 1);  // difference between the logits of both models
     const float temperature = pair % 2 == 0 ? 1.0F : 0.8F;
     std::vector<float> first(random.integer(2, 60));
     for (float& logit : first) logit = 6.0F * random.number();
@@ -87,12 +89,12 @@ TEST(DraftAcceptance, LiesBetweenWhatCommonNoiseGuaranteesAndWhatAnyDrawCanReach
   EXPECT_GT(found, independent + 0.1) << "what models with noise of their own would reach";
 }
 
-TEST(DraftAcceptance, IsCertainWhereBothModelsAgreeCompletely) {
+TEST(DraftAcceptance, IsCertainIfBothModelsAgreeCompletely) {
   Random random(2);
   std::vector<float> logits(40);
   for (float& logit : logits) logit = random.number();
   EXPECT_EQ(agreement(logits, logits, 1.0F, 500), 1.0);
-  // What only one of the two models adds to all its logits does not matter.
+  // A constant that is added to all logits of one model doesn't matter.
   std::vector<float> shifted = logits;
   for (float& logit : shifted) logit += 0.5F;
   EXPECT_GE(agreement(logits, shifted, 1.0F, 500), 0.998) << "but for rounding";

@@ -1,5 +1,5 @@
-// A draft model changes no text either, and agrees with the model as often as two models with the same noise
-// can: always, if they are the same.
+// A draft model never changes a text. It agrees with the model as often as common noise allows, so a model
+// always agrees with itself.
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
@@ -43,7 +43,7 @@ Request drawn_request(const reference::Fixture& fixture, float temperature, std:
   return request;
 }
 
-TEST(DraftModel, AgreesWithItselfAlwaysWhateverIsDrawn) {
+TEST(DraftModel, AlwaysAgreesWithItself) {
   for (const char* const model : {"llama-gqa", "gemma2-bf16"}) {
     const reference::Fixture fixture = reference::fixture(model);
     for (const DraftRanks ranks : kBoth) {
@@ -65,14 +65,14 @@ TEST(DraftModel, AgreesWithItselfAlwaysWhateverIsDrawn) {
         run_all(engine);
         const SpeculationCounts counts = engine.status().speculation;
         EXPECT_EQ(counts.accepted_tokens(), counts.drafted_tokens());
-        // 12 texts of 40 tokens: each begins with one, and then five come at a time.
+        // Each of the 12 texts has 40 tokens: the first one comes alone, and then five come per step.
         EXPECT_GE(counts.accepted_tokens(), 12U * 31);
       });
     }
   }
 }
 
-// A model that agrees often, but not always: the same one with rounded weights.
+// The draft model is the same model with rounded weights, so it agrees often but not always.
 TEST(DraftModel, ChangesNoTextOfAnyModel) {
   struct Setting {
     const char* model;
@@ -108,7 +108,7 @@ TEST(DraftModel, ChangesNoTextOfRecurrentLayers) {
   expect_no_change(options, requests, expected);
 }
 
-TEST(DraftModel, ChangesNoTextHoweverStepsAreCut) {
+TEST(DraftModel, ChangesNoTextForAnyStepSize) {
   const reference::Fixture fixture = reference::fixture("olmo3");
   const ModelFolder folder(fixture);
   expect_no_change_however_steps_are_cut({.model = folder.path(),
@@ -118,7 +118,7 @@ TEST(DraftModel, ChangesNoTextHoweverStepsAreCut) {
                                          speculated_requests(fixture));
 }
 
-TEST(DraftModel, ChangesNoTextWhenItMeasuresWhatPaysOrTakesNgramsToo) {
+TEST(DraftModel, ChangesNoTextWhileMeasuringOrMixingWithNgrams) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
   const std::vector<Request> requests = speculated_requests(fixture);
@@ -151,7 +151,7 @@ TEST(DraftModel, ChangesNoTextOfAPipeline) {
   expect_no_change(options, requests, expected);
 }
 
-TEST(DraftModel, SaysWhatItTakes) {
+TEST(DraftModel, ReportsItsMemory) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   for (const DraftRanks ranks : kBoth) {
     EngineOptions options{.model = fixture.folder};

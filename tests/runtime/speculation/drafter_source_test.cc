@@ -1,4 +1,5 @@
-// The passes that trained drafters are asked for: what they share between sequences, and blocks.
+// The passes that trained drafters run: sequences share prefixes that were computed from states, and drafters
+// of blocks get context and blocks.
 #include "tests/runtime/speculation/drafting.h"
 
 #include <cstddef>
@@ -14,8 +15,9 @@ using test::limits_of;
 using test::limits_of_layer;
 using test::Tokens;
 
-// A prefix that the model found in its cache has left no states, and what is computed without them is bad.
-TEST(DrafterSource, SharesOnlyWhatWasComputedFromStates) {
+// If the model found a prefix in its cache, there are no hidden states for it. Keys and values that the
+// drafter computes without those states must not be shared.
+TEST(DrafterSource, SharesOnlyBlocksComputedFromStates) {
   DraftModelLimits limits = limits_of_layer();
   std::size_t missing = SIZE_MAX;  // position without a state
   limits.has_state = [&](SequenceId, std::size_t position) { return position != missing; };
@@ -34,7 +36,8 @@ TEST(DrafterSource, SharesOnlyWhatWasComputedFromStates) {
   EXPECT_EQ(begin_of(4), 8U);
 }
 
-// A model that found 8 tokens in its cache has no states of them. A layer that waits finds all of them, too.
+// The model found 8 tokens in its cache, so it has no states for them. A drafter that waits finds these 8
+// tokens in its own cache.
 TEST(DrafterSource, WaitsForTheFirstStateOfASequence) {
   DraftModelLimits limits = limits_of_layer();
   std::size_t first = 0;  // position with the first state
@@ -73,7 +76,7 @@ TEST(DrafterSource, GivesADrafterOfBlocksItsContextAndThenABlock) {
     EXPECT_FALSE(block.gives_context);
     EXPECT_EQ(block.chunks.front().start_position, 4U);
     EXPECT_EQ(block.outputs.front().rows.first, from_anchor ? 0U : 1U);
-    // Two tokens come. Blocks leave nothing in the cache.
+    // The text grows by two tokens. The earlier block left nothing in the cache.
     drafting.passes.clear();
     drafting.draft(1, joined(text, {6, 7}), 2);
     ASSERT_EQ(drafting.passes.size(), 2U);

@@ -1,5 +1,5 @@
-// Trained drafters: they compute the numbers of their own code on any number of ranks, their drafts come and
-// are accepted as in that code's run, and they change no text.
+// Trained drafters compute the same numbers as the reference code on any number of ranks, their drafts and
+// acceptances match that code's run, and they never change a text.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/open_checkpoint.h"
@@ -30,7 +30,7 @@ using reference::DrafterFixture;
 using test::Continuations;
 using test::run_engine;
 
-// Two float32 programs differ by 2e-5; meta.json allows 1e-3.
+// The two float32 programs differ by 2e-5 at most; meta.json allows 1e-3.
 constexpr double kTolerance = 1e-4;
 constexpr std::array<std::pair<DraftRanks, bool>, 3> kRuns = {
     {{DraftRanks::first, false}, {DraftRanks::all, false}, {DraftRanks::all, true}}};
@@ -77,7 +77,7 @@ TEST(CapturedStreams, AreTheOriginalCodes) {
   }
 }
 
-// A target that has computed a text, and its drafter on all ranks or on the first.
+// A target that has computed a text, and its drafter, either on all ranks or on the first one.
 class DraftingPair {
  public:
   DraftingPair(const DrafterFixture& fixture, DraftRanks ranks, bool same_bits)
@@ -92,7 +92,7 @@ class DraftingPair {
 
   bool drafts_here() { return worker_.draft() != nullptr; }
 
-  // Caches the context of these tokens, from the first position on.
+  // Caches the context for these tokens, which start at position 0.
   void give_context(const std::vector<TokenId>& tokens) {
     Forward forward = chunk_of(tokens, 0);
     forward.chunks.front().start->bidirectional = true;
@@ -100,8 +100,8 @@ class DraftingPair {
     EXPECT_TRUE(worker_.draft()->worker().run(forward).results.empty());
   }
 
-  // The drafter's logits after the last `outputs` of these tokens: from the first position on or, with
-  // `from_own`, from its own state at the position before. [outputs, vocab_size] on rank 0.
+  // Returns the drafter's logits after the last `outputs` tokens. `from_own`: the drafter starts from its own
+  // state at the previous position. Shape: [outputs, vocab_size] on rank 0.
   std::vector<float> logits(const std::vector<TokenId>& tokens, std::size_t position, std::size_t outputs,
                             bool from_own = false) {
     Forward forward = chunk_of(tokens, position);
@@ -114,7 +114,7 @@ class DraftingPair {
     return test::world().is_root() ? std::get<WholeRows>(results.front()).values : std::vector<float>();
   }
 
-  // The most likely tokens after the last `outputs` of these tokens of a block.
+  // Returns the most likely tokens after the last `outputs` tokens of a block.
   std::vector<Chosen> chosen(const std::vector<TokenId>& tokens, std::size_t position, std::size_t outputs) {
     Forward forward = chunk_of(tokens, position);
     const std::size_t first = tokens.size() - outputs;
@@ -148,7 +148,7 @@ class DraftingPair {
   Worker worker_;
 };
 
-// The logits of the tokens that the drafter knows, in ascending order.
+// Returns the logits of the drafter's vocabulary in ascending order of token ids.
 std::vector<float> known_logits(std::span<const float> logits) {
   std::vector<float> known;
   std::ranges::copy_if(logits, std::back_inserter(known), [](float logit) { return logit > -INFINITY; });
@@ -222,7 +222,7 @@ TEST(DraftBlocks, HaveTheLogitsOfTheirOwnCode) {
   }
 }
 
-TEST(Drafters, AreRightAsOftenAsInTheirOwnCodesRun) {
+TEST(Drafters, MatchTheAcceptanceOfTheirOwnCode) {
   for (const DrafterFixture& fixture : reference::drafter_fixtures()) {
     std::vector<std::uint64_t> accepted(kMaxDraftTokens, 0);
     std::size_t tokens = 1;
@@ -252,8 +252,8 @@ TEST(Drafters, AreRightAsOftenAsInTheirOwnCodesRun) {
   }
 }
 
-// The bits of the drafter's numbers decide which drafts come, so their counts show a difference. No draft of
-// DFlash's fixture is accepted here, so only its texts are compared.
+// The exact bits of the drafter's numbers decide which tokens it drafts, so the counts reveal any difference.
+// DFlash's fixture has no accepted drafts, so the test compares only its texts.
 TEST(Drafters, GiveTheSameTextsAndDraftsForCachedPrefixesAndInBatches) {
   for (const DrafterFixture& fixture : reference::drafter_fixtures()) {
     SCOPED_TRACE(fixture.name);
@@ -279,7 +279,7 @@ std::string refusal_of(const EngineOptions& options) {
   return test::error_of<AgreedError>([&] { Engine engine(test::world(), options); });
 }
 
-// Only the first rank loads the drafter.
+// Only the first rank loads the drafter, and all ranks fail.
 TEST(Drafters, FailOnAllRanksIfTheFirstRankCannotLoadThem) {
   const DrafterFixture fixture = reference::drafter_fixture("dspark-qwen3");
   reference::Fixture draft;
@@ -306,15 +306,14 @@ TEST(Drafters, RefuseTargetsThatDoNotFit) {
   options.model = reference::fixture("gemma3n").folder;
   EXPECT_CONTAINS(refusal_of(options), "expected a model with one residual stream");
   options = {.model = eagle.draft};
-  EXPECT_CONTAINS(refusal_of(options),
-                  "found a trained drafter (EAGLE-3), which only guesses for its target");
+  EXPECT_CONTAINS(refusal_of(options), "found a trained drafter (EAGLE-3), which only drafts for its target");
   if (test::world().size() % 2 != 0) return;
   options = options_of(eagle, DraftRanks::all);
   options.pipeline = 2;
   EXPECT_CONTAINS(refusal_of(options), "found 2 stages of `pipeline`");
 }
 
-// A fixture's target with a tokenizer, which the requests' texts need.
+// Returns the drafter fixture's target as a fixture, so that ModelFolder can give it a tokenizer.
 reference::Fixture as_fixture(const DrafterFixture& fixture) {
   reference::Fixture target;
   target.name = fixture.name;
@@ -323,10 +322,10 @@ reference::Fixture as_fixture(const DrafterFixture& fixture) {
   return target;
 }
 
-// Drafters that have learned nothing are right by chance. Blocks do not even know their own tokens.
+// Untrained drafters are right only by chance.
 constexpr std::uint64_t kLeastAccepted = 3;
 
-TEST(Drafters, ChangeNoTextHoweverStepsAreCut) {
+TEST(Drafters, ChangeNoTextForAnyStepSize) {
   for (const char* const name : {"eagle3-llama", "dspark-qwen3"}) {
     SCOPED_TRACE(name);
     const DrafterFixture fixture = reference::drafter_fixture(name);
@@ -338,7 +337,7 @@ TEST(Drafters, ChangeNoTextHoweverStepsAreCut) {
   }
 }
 
-TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhenTheyMeasureWhatPays) {
+TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhileMeasuring) {
   for (const char* const name : {"eagle3-speculators", "dflash-qwen3"}) {
     SCOPED_TRACE(name);
     const DrafterFixture fixture = reference::drafter_fixture(name);

@@ -1,4 +1,4 @@
-// A source of drafts, whose passes are run by a model that remembers what was written where.
+// A source of drafts whose passes run on the fake worker.
 #pragma once
 
 #include "runtime/speculation/model_source.h"

@@ -1,4 +1,4 @@
-// Draft tokens of a model that is known, some of which are wrong.
+// A source that drafts the fake worker's tokens, some of them wrong.
 #pragma once
 
 #include "tests/reference/random.h"
@@ -14,7 +14,7 @@
 
 namespace tp::test {
 
-// Guesses the fake worker's tokens, and one in `wrong` of them wrongly (0: none).
+// Drafts the fake worker's tokens. On average, one in `wrong` draft tokens is wrong (0: none).
 class GuessingSource : public DraftSource {
  public:
   explicit GuessingSource(std::size_t wrong, std::uint64_t seed = 1) : wrong_(wrong), random_(seed) {}

@@ -1,4 +1,4 @@
-// The passes that a draft model is asked for, run by a model that remembers what was written where.
+// The passes of a draft model, run by the fake worker.
 #include "runtime/speculation/model_source.h"
 
 #include "runtime/speculation/calibration.h"
@@ -26,7 +26,7 @@ using test::limits_of;
 using test::limits_of_layer;
 using test::Tokens;
 
-TEST(ModelSource, GuessesWhatItsModelWouldGenerate) {
+TEST(ModelSource, DraftsItsModelsContinuation) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3, 4, 5};
   const Draft draft = drafting.draft(1, text, 4);
@@ -38,8 +38,8 @@ TEST(ModelSource, GuessesWhatItsModelWouldGenerate) {
   EXPECT_EQ(drafting.passes[3].tokens.size(), 1U);
 }
 
-// A draft model may have more rows than there are tokens.
-TEST(ModelSource, EndsADraftBeforeWhatIsNoToken) {
+// A draft model's logits may have more rows than the tokenizer has tokens.
+TEST(ModelSource, EndsADraftBeforeAnInvalidToken) {
   const Tokens text = {1, 2, 3, 4, 5};
   const Tokens expected = test::continuation(text, 8);
   const auto largest = std::ranges::max_element(expected);
@@ -49,27 +49,27 @@ TEST(ModelSource, EndsADraftBeforeWhatIsNoToken) {
   EXPECT_EQ(drafting.draft(1, text, 8).tokens, Tokens(expected.begin(), largest));
 }
 
-TEST(ModelSource, ContinuesBehindTheLastRightGuess) {
+TEST(ModelSource, ContinuesAfterTheLastAcceptedToken) {
   Drafting drafting(limits_of());
   Tokens text = {1, 2, 3, 4, 5};
   const Tokens guessed = drafting.draft(1, text, 4).tokens;
-  // Two are right, then comes another one.
+  // The model accepts two draft tokens and then chooses a different token.
   text = joined(text, {guessed[0], guessed[1], (guessed[2] + 1) % 97});
   drafting.passes.clear();
   EXPECT_EQ(drafting.draft(1, text, 3).tokens, test::continuation(text, 3));
   EXPECT_EQ(drafting.passes.front().chunks.front().start_position, 7U);
   EXPECT_EQ(drafting.passes.front().tokens, Tokens{text.back()});
-  // All three are right: the last one of them is not in the cache yet.
+  // The model accepts all three draft tokens. The last one is not in the cache yet.
   text = joined(text, test::continuation(text, 4));
   drafting.passes.clear();
   EXPECT_EQ(drafting.draft(1, text, 1).tokens, test::continuation(text, 1));
   EXPECT_EQ(drafting.passes.front().tokens.size(), 2U);
 }
 
-TEST(ModelSource, IsRightWhateverComesOfItsGuesses) {
+TEST(ModelSource, StaysCorrectForAnyAcceptance) {
   for (const CacheWindows& windows : {CacheWindows{std::nullopt}, CacheWindows{5, std::nullopt}}) {
     reference::Random random(7);
-    // 20 blocks do not suffice for all sequences.
+    // 20 blocks have no room for all sequences.
     for (const std::size_t blocks : {std::size_t{1000}, std::size_t{20}}) {
       Drafting drafting(limits_of(blocks, windows));
       std::map<std::uint64_t, Tokens> texts;
@@ -95,8 +95,8 @@ TEST(ModelSource, IsRightWhateverComesOfItsGuesses) {
   }
 }
 
-// It has a sequence without its first token, and only what the model has left is worth keeping.
-TEST(ModelSource, ComputesWhatALayerHasGuessedAgainFromTheModelsStates) {
+// A layer skips the sequence's first token, and only values computed from the model's states are kept.
+TEST(ModelSource, RecomputesALayersDraftFromTheModelsStates) {
   Drafting drafting(limits_of_layer());
   Tokens text = {1, 2, 3, 4, 5};
   const Tokens guessed = drafting.draft(1, text, 3).tokens;
@@ -123,7 +123,7 @@ TEST(ModelSource, FollowsAPromptForALayer) {
   ASSERT_EQ(drafting.passes.size(), 1U);
   EXPECT_EQ(drafting.passes.front().tokens, Tokens({2, 3, 4}));
   EXPECT_TRUE(drafting.passes.front().outputs.empty());
-  // The model computes the prompt again.
+  // A preempted sequence computes its prompt again.
   EXPECT_EQ(drafting.draft(1, {1, 2}, 0).tokens, Tokens());
   EXPECT_EQ(drafting.passes.size(), 1U);
   EXPECT_EQ(drafting.draft(1, {1, 2, 3, 4, 5}, 1).tokens, test::continuation({2, 3, 4, 5}, 1));
@@ -152,7 +152,7 @@ TEST(ModelSource, ComputesLongPromptsInSeveralSteps) {
   for (const Forward& pass : drafting.passes) EXPECT_LE(pass.tokens.size(), 16U);
 }
 
-// Steps of many sequences have more tokens than a chunk, for which alone windows leave room.
+// A step of many sequences has more tokens than a chunk, but windows leave room for one chunk only.
 TEST(ModelSource, ComputesLongPromptsInTheChunksThatAWindowHasRoomFor) {
   DraftModelLimits limits = limits_of(0, CacheWindows{5});
   limits.step_tokens = 64;
@@ -168,7 +168,7 @@ TEST(ModelSource, ComputesLongPromptsInTheChunksThatAWindowHasRoomFor) {
   EXPECT_EQ(steps, 6U) << "5 of 8 tokens, and what came meanwhile";
 }
 
-TEST(ModelSource, FindsWhatOthersHaveComputed) {
+TEST(ModelSource, FindsOtherSequencesBlocks) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   drafting.draft(1, text, 1);
@@ -199,13 +199,13 @@ TEST(ModelSource, SharesNothingThatMayNotBeShared) {
   EXPECT_EQ(first_position(), 0U);
 }
 
-TEST(ModelSource, HasNoDraftWithoutRoomAndForgetsWhoeverWaitsLongest) {
+TEST(ModelSource, DraftsNothingWithoutRoomAndDropsTheLongestWaiting) {
   Drafting drafting(limits_of(5));
   const Tokens eight = {1, 2, 3, 4, 5, 6, 7, 8};
   EXPECT_EQ(drafting.draft(1, eight, 1).tokens.size(), 1U);
   EXPECT_EQ(drafting.draft(2, joined({9}, eight), 1).tokens.size(), 1U);
   EXPECT_EQ(drafting.worker().sequences(), 2U);
-  // Needs a block more than is free: that of the first sequence.
+  // The source needs one more block than is free, so it drops the first sequence.
   EXPECT_EQ(drafting.draft(3, {7, 7, 7}, 1).tokens.size(), 1U);
   EXPECT_EQ(drafting.worker().sequences(), 2U);
   EXPECT_EQ(drafting.draft(4, Tokens(16, 1), 8).tokens, test::continuation(Tokens(16, 1), 5))
@@ -235,7 +235,7 @@ TEST(ModelSource, BeginsAgainAfterAPassThatFailed) {
   EXPECT_EQ(drafting.draft(2, text, 3).tokens, test::continuation(text, 3));
 }
 
-TEST(ModelSource, GuessesAsFarAsThatPays) {
+TEST(ModelSource, DraftsAsFarAsItPays) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3};
   const auto guesses = [&](double token_seconds, double row_seconds) {
@@ -263,7 +263,7 @@ TEST(Calibration, LearnsHowOftenProbableTokensAreAccepted) {
   EXPECT_LT(calibration.chance(0.3), 0.1);
 }
 
-TEST(DraftBudget, LimitsWhatDraftsThatNeverPayCost) {
+TEST(DraftBudget, LimitsTheCostOfUselessDrafts) {
   DraftBudget budget(1.0);
   double lost = 0.0;
   for (int step = 0; step < 10000; ++step) {
@@ -290,7 +290,7 @@ TEST(DraftBudget, RecoversFromAProcessThatWasStopped) {
   EXPECT_TRUE(budget.allows());
 }
 
-// Guesses one token, with this chance, or nothing.
+// Drafts `token` with the probability `chance` for even sequences, and nothing for odd ones.
 class OneGuess : public DraftSource {
  public:
   OneGuess(TokenId token, double chance) : token_(token), chance_(chance) {}
@@ -307,7 +307,7 @@ class OneGuess : public DraftSource {
   double chance_;
 };
 
-TEST(MixedSource, AsksTheOtherSourceWhereTheFreeOneIsUnlikelyToBeRight) {
+TEST(MixedSource, AsksTheOtherSourceIfTheFreeOneIsUnlikelyToBeRight) {
   const auto token_of = [](double chance, std::uint64_t sequence) {
     MixedSource mixed(std::make_unique<OneGuess>(1, chance), std::make_unique<OneGuess>(2, 0.1));
     const DraftQuery query{.sequence = sequence, .tokens = {}, .prompt_tokens = 0, .most = 1};

@@ -1,4 +1,5 @@
-// Which embedding and LM head the layer for multi-token prediction uses.
+// The layer for multi-token prediction shares the model's embedding and LM head only if its own tables are
+// equal.
 #include "runtime/setup/plan_agreement.h"
 #include "runtime/step/draft_model.h"
 #include "tests/mpi_test.h"
@@ -17,7 +18,8 @@ namespace {
 
 using test::Tensors;
 
-// What a model with this checkpoint says of its layer, and whether all guesses were right. Rank 0.
+// Runs a model with this checkpoint on rank 0. Returns its report on the MTP layer, and whether all draft
+// tokens were correct.
 std::pair<DraftInfo, bool> layer_of(const Tensors& tensors, DraftRanks ranks) {
   const test::TemporaryDirectory folder;
   test::write_checkpoint(folder.path(), test::small_glm(), tensors);
@@ -37,8 +39,8 @@ std::pair<DraftInfo, bool> layer_of(const Tensors& tensors, DraftRanks ranks) {
   return found;
 }
 
-// Checkpoints of DeepSeek-V3 and GLM-4.5 have copies of both.
-TEST(Mtp, UsesTheModelsTablesWhereItsOwnAreTheSame) {
+// DeepSeek-V3's and GLM-4.5's checkpoints contain copies of both tables.
+TEST(Mtp, SharesTheModelsTablesIfItsOwnAreEqual) {
   const std::string embedding = "model.layers.1.embed_tokens.weight";
   const std::string head = "model.layers.1.shared_head.head.weight";
   const Tensors without = test::model_whose_layer_reads_states();
@@ -60,7 +62,8 @@ TEST(Mtp, UsesTheModelsTablesWhereItsOwnAreTheSame) {
     EXPECT_EQ(info.uses_embedding, is_root);
     EXPECT_EQ(info.uses_head, is_root);
     EXPECT_EQ(is_right, is_root);
-    // The first rank alone has no table that is as large as its own.
+    // A draft model on the first rank needs the whole LM head, but with several ranks the model has only a
+    // slice there.
     const auto [alone, is_right_alone] = layer_of(tensors, DraftRanks::first);
     EXPECT_EQ(alone.uses_head, test::world().size() == 1);
     EXPECT_EQ(is_right_alone, is_root);
@@ -74,7 +77,7 @@ TEST(Mtp, UsesTheModelsTablesWhereItsOwnAreTheSame) {
   bytes[2] = none.weight_bytes;
   EXPECT_EQ(bytes[0] < bytes[1], is_root);
   EXPECT_EQ(bytes[1] - bytes[0], bytes[2] - bytes[1]);
-  // A rank whose rows differ has its own, whatever the others find.
+  // If a rank's rows differ, that rank keeps its own table, whether or not other ranks share theirs.
   const auto [last, last_is_right] = layer_of(other_last_row, DraftRanks::all);
   EXPECT_EQ(last.uses_head, is_root && test::world().size() > 1);
   EXPECT_FALSE(last_is_right);

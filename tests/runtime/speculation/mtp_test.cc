@@ -1,5 +1,4 @@
-// Guesses of the model's own layer for multi-token prediction: they change no text, and are right always
-// where the layer is built to know what the model is going to choose.
+// Draft tokens from the MTP layer never change a text. A layer that knows the next token is always right.
 #include "runtime/cache/hidden_states.h"
 #include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
@@ -32,7 +31,7 @@ using test::small_glm;
 
 constexpr std::array kBoth = {DraftRanks::first, DraftRanks::all};
 
-TEST(Mtp, IsRightAlwaysWhereItKnowsWhatFollowsFromStates) {
+TEST(Mtp, IsAlwaysRightIfStatesDetermineTheNextToken) {
   const test::TemporaryDirectory folder;
   test::write_checkpoint(folder.path(), small_glm(), model_whose_layer_reads_states());
   for (const DraftRanks ranks : kBoth) {
@@ -58,19 +57,20 @@ TEST(Mtp, IsRightAlwaysWhereItKnowsWhatFollowsFromStates) {
             EXPECT_EQ(static_cast<std::size_t>(one.tokens[i]),
                       follower(static_cast<std::size_t>(one.tokens[i - 1])));
         }
-        // Again, with prompts that are found in the cache.
+        // The next request finds its prompt in the cache.
         engine.submit(greedy_request(prompt_of(30, 0), 30));
         run_all(engine);
         const SpeculationCounts counts = engine.status().speculation;
         EXPECT_EQ(counts.accepted_tokens(), counts.drafted_tokens());
-        // 9 texts of 30 tokens: each begins with one, and then five come at a time, where steps have room.
+        // Each of the 9 texts has 30 tokens: the first one comes alone, and then five come per step, if the
+        // step has room.
         EXPECT_GE(counts.accepted_tokens(), chunk == 8 ? 100U : 9U * 23);
       });
     }
   }
 }
 
-TEST(Mtp, IsRightAlwaysWhereItCopiesTheModelWhateverIsDrawn) {
+TEST(Mtp, IsAlwaysRightIfItCopiesTheModel) {
   const test::TemporaryDirectory folder;
   test::write_checkpoint(folder.path(), small_glm(), model_whose_layer_copies_it());
   for (const DraftRanks ranks : kBoth) {
@@ -97,7 +97,7 @@ TEST(Mtp, IsRightAlwaysWhereItCopiesTheModelWhateverIsDrawn) {
   }
 }
 
-// A fixture's model and a layer that has learned nothing.
+// A fixture's model with an untrained layer.
 class WithRandomLayer {
  public:
   explicit WithRandomLayer(const reference::Fixture& fixture) : folder_(fixture) {
@@ -110,7 +110,7 @@ class WithRandomLayer {
   ModelFolder folder_;
 };
 
-TEST(Mtp, ChangesNoTextHoweverStepsAreCut) {
+TEST(Mtp, ChangesNoTextForAnyStepSize) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithRandomLayer model(fixture);
   expect_no_change_however_steps_are_cut(
@@ -141,7 +141,7 @@ TEST(Mtp, ChangesNoTextOfAnyFamily) {
   }
 }
 
-TEST(Mtp, ChangesNoTextWhenItMeasuresWhatPays) {
+TEST(Mtp, ChangesNoTextWhileMeasuring) {
   for (const char* const name : {"qwen3next", "deepseek3-yarn"}) {
     const reference::Fixture fixture = reference::fixture(name);
     const WithRandomLayer model(fixture);
@@ -162,8 +162,8 @@ TEST(Mtp, ChangesNoTextWhenItMeasuresWhatPays) {
   }
 }
 
-// Only some ranks keep states then, and all must agree on whether a step can be divided.
-TEST(Mtp, GoesWithHalfBatchesAndHiddenStatesForOthers) {
+// Only some ranks keep hidden states, but all ranks must agree on whether to divide a step.
+TEST(Mtp, WorksWithHalfBatchesAndHiddenStatesOfRequests) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
   const WithRandomLayer model(fixture);
   Request embedded;
@@ -194,7 +194,7 @@ TEST(Mtp, GoesWithHalfBatchesAndHiddenStatesForOthers) {
   }
 }
 
-TEST(Mtp, SaysWhatItTakesAndIsWhatAutoTakesWithoutADraftModel) {
+TEST(Mtp, ReportsItsMemoryAndIsAutosChoiceWithoutADraftModel) {
   const WithRandomLayer model(reference::fixture("deepseek3-yarn"));
   for (const DraftKind kind : {DraftKind::mtp, DraftKind::automatic}) {
     EngineOptions options{.model = model.path()};
@@ -228,7 +228,7 @@ void expect_refusal(const EngineOptions& options, const std::vector<std::string>
 TEST(Mtp, RefusesCheckpointsWithoutTheLayer) {
   EngineOptions options{.model = reference::fixture("deepseek3-yarn").folder, .speculation = mtp()};
   expect_refusal(options, {"expected the model's layer for it, with model.layers.", "eh_proj.weight",
-                           "found no such tensor in", "or guess in another way"});
+                           "found no such tensor in", "or use a different kind of drafts"});
   options.model = reference::fixture("qwen3next").folder;
   expect_refusal(options, {"with mtp.fc.weight"});
   options.model = reference::fixture("llama-gqa").folder;
@@ -258,13 +258,13 @@ TEST(HiddenStates, KeepTheLatestAndForgetTheOldest) {
   };
   keep(0, 1.0F);
   keep(1, 2.0F);
-  keep(1, 3.0F);  // a guess was wrong
+  keep(1, 3.0F);  // replaces the state of a rejected draft token
   EXPECT_EQ(at(0), 1.0F);
   EXPECT_EQ(at(1), 3.0F);
   EXPECT_EQ(states.find(4, 1), nullptr);
   keep(2, 4.0F);
   EXPECT_EQ(at(0), 0.0F);
-  keep(3, 5.0F);  // where the wrong guess was
+  keep(3, 5.0F);  // replaces the wrong draft token's state
   EXPECT_EQ(at(1), 3.0F);
   keep(4, 6.0F);
   EXPECT_EQ(at(1), 0.0F);

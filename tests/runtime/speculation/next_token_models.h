@@ -1,4 +1,4 @@
-// Models whose layer for multi-token prediction is built to know what they are going to choose.
+// Models whose layer for multi-token prediction is constructed to know the model's next tokens.
 #pragma once
 
 #include "tests/model/layers/next_token_checkpoint.h"
@@ -56,8 +56,8 @@ inline Values matrix(std::size_t rows, std::size_t columns, const Element& eleme
   return values;
 }
 
-// A block whose attention adds nothing, so that every token is by itself. `spread`: of the weights of
-// experts.
+// Adds a block whose attention contributes nothing, so tokens do not influence each other. `spread`: the
+// scale of the experts' weights.
 inline void add_block(const std::string& prefix, float spread, Tensors& tensors) {
   reference::Random random(7);
   const auto add = [&](const std::string& name, std::size_t rows, std::size_t columns, float scale) {
@@ -80,7 +80,7 @@ inline void add_block(const std::string& prefix, float spread, Tensors& tensors)
     tensors[prefix + norm + ".weight"] = {{kHidden}, std::vector<float>(kHidden, 1.0F)};
 }
 
-// `projection`: its element in a row and a column of [vector; state].
+// `projection`: the element at a row and column of the matrix that multiplies [embedding; state].
 inline Tensors model_with_layer(const Element& embedding, const Element& head, float spread,
                                 const Element& projection) {
   Tensors tensors;
@@ -99,8 +99,8 @@ inline Tensors model_with_layer(const Element& embedding, const Element& head, f
 
 inline std::size_t follower(std::size_t token) { return (token * 5 + 3) % kVocab; }
 
-// Behind a token always the same one follows. The layer knows it from the state alone, which it turns into
-// that of the next token, so that it needs every state at its place, its own ones, too.
+// Each token determines the next one. The layer reads only the state and turns it into the next token's
+// state, so it needs every state at the right position, including its own states.
 inline Tensors model_whose_layer_reads_states() {
   return model_with_layer([](std::size_t token, std::size_t i) { return token == i ? 1.0F : 0.0F; },
                           [](std::size_t token, std::size_t i) { return follower(i) == token ? 4.0F : 0.0F; },
@@ -110,11 +110,11 @@ inline Tensors model_whose_layer_reads_states() {
                           });
 }
 
-// What follows depends on the token alone. The layer reads nothing but that, and has the model's block.
+// Each token determines the next one. The layer reads only the token, and has the model's block.
 inline Tensors model_whose_layer_copies_it() {
   reference::Random random(3);
   const Values signs = matrix(kVocab, kHidden, [&](std::size_t, std::size_t) {
-    return random.coin() ? 1.0F : -1.0F;  // vectors that a norm keeps
+    return random.coin() ? 1.0F : -1.0F;  // normalization keeps these vectors
   });
   return model_with_layer([&](std::size_t row, std::size_t i) { return signs.elements[row * kHidden + i]; },
                           [&](std::size_t, std::size_t) { return 0.4F * random.number(); }, 0.3F,

@@ -1,4 +1,4 @@
-// Requests whose texts must be the same with and without draft tokens.
+// Requests whose texts must not change with draft tokens.
 #pragma once
 
 #include "tests/mpi_test.h"
@@ -14,7 +14,7 @@
 
 namespace tp::test {
 
-// A text that repeats itself, so that there is something to guess.
+// Returns a prompt that repeats itself, so that it gives drafts.
 inline std::vector<TokenId> repetitive_prompt(const reference::Fixture& fixture, std::size_t size,
                                               std::size_t period) {
   std::vector<TokenId> prompt;
@@ -27,7 +27,7 @@ inline Request drawn(std::vector<TokenId> prompt, std::uint64_t seed) {
   request.sampling.temperature = 0.8F;
   request.sampling.seed = seed;
   request.sampling.logprobs = 2;
-  // Few tokens are likely, so that they come again.
+  // A bias makes a few tokens likely, so they recur.
   for (TokenId id = 40; id < 46; ++id) request.sampling.logit_bias.push_back({id, 9.0F});
   return request;
 }
@@ -42,7 +42,7 @@ inline Request thinking_request(std::vector<TokenId> prompt) {
   return request;
 }
 
-// One of every kind of setting on which the choice of a token, or the end, depends.
+// Returns requests with every kind of setting that influences the choice of a token or the end of a text.
 inline std::vector<Request> speculated_requests(const reference::Fixture& fixture) {
   const auto prompt = [&](std::size_t size, std::size_t period) {
     return repetitive_prompt(fixture, size, period);
@@ -98,7 +98,7 @@ inline void expect_same_answers_to(const Continuations& found, const Continuatio
   }
 }
 
-// Without drafts, then with them; rank 0.
+// Returns rank 0's answers without drafts.
 inline Continuations plain_answers(const EngineOptions& options, const std::vector<Request>& requests) {
   Continuations expected;
   run_engine(world(), options, [&](Engine& engine) {
@@ -108,7 +108,7 @@ inline Continuations plain_answers(const EngineOptions& options, const std::vect
   return expected;
 }
 
-// `least`: more tokens than this must be accepted, and some must not.
+// `least`: the test expects more accepted tokens than this, and some rejected ones.
 inline void expect_no_change(EngineOptions options, const std::vector<Request>& requests,
                              const Continuations& expected, std::uint64_t least = 20) {
   run_engine(world(), options, [&](Engine& engine) {
@@ -120,8 +120,7 @@ inline void expect_no_change(EngineOptions options, const std::vector<Request>& 
   });
 }
 
-// With chunks, batches and caches of many sizes. `options` with the drafts to be tried, in steps with all of
-// them.
+// Compares answers with and without drafts for several sizes of chunks, batches and caches.
 inline void expect_no_change_however_steps_are_cut(EngineOptions options,
                                                    const std::vector<Request>& requests,
                                                    std::uint64_t least = 20) {
@@ -132,7 +131,7 @@ inline void expect_no_change_however_steps_are_cut(EngineOptions options,
        {Cut{1, 512, 16, 8, 0}, Cut{15, 16, 3, 4, 0}, Cut{8, 9, 16, 4, 260}, Cut{15, 64, 2, 1, 180}}) {
     SCOPED_TRACE(testing::Message() << cut.tokens << " tokens, chunks of " << cut.chunk << ", "
                                     << cut.sequences << " sequences, cache of " << cut.cache_tokens);
-    // The last bits depend on where blocks end, if layers have windows.
+    // If layers have windows, the last bits depend on where blocks end.
     options.block_size = cut.block_size;
     EngineOptions plain = options;
     plain.speculation = {};

@@ -1,4 +1,4 @@
-// Which draft tokens are proposed, and which of them a step has.
+// Which draft tokens are proposed, and which of them a step takes.
 #include "runtime/speculation/speculator.h"
 
 #include "runtime/speculation/ngram_source.h"
@@ -62,7 +62,7 @@ TEST(CustomSource, WrongDraftsDoNotReachTheModel) {
   }
 }
 
-TEST(NgramSource, ProposesWhatFollowedTheLastTokensBefore) {
+TEST(NgramSource, ProposesTheEarlierContinuationOfTheLastTokens) {
   NgramSource source;
   EXPECT_EQ(draft_of(source, {1, 2, 3, 4, 5, 9, 1, 2}, 8, 3).tokens, (std::vector<TokenId>{3, 4, 5}));
   EXPECT_EQ(draft_of(source, {7, 8, 9}, 3, 3, 2).tokens, std::vector<TokenId>());
@@ -108,11 +108,11 @@ TEST(NgramSource, ForgetsSequencesThatHaveEnded) {
   draft_of(source, {1, 2, 3, 1}, 4, 1, 7);
   source.end(7);
   source.end(8);
-  // Another text of the same number: as if it was the first.
+  // A different text under an ended sequence's number is treated like a new sequence.
   EXPECT_EQ(draft_of(source, {5, 6, 5}, 3, 1, 7).tokens, std::vector<TokenId>{6});
 }
 
-TEST(MatchRates, ApproachWhatWasSeen) {
+TEST(MatchRates, ApproachObservedRates) {
   MatchRates rates;
   const double before = rates.rate(5);
   for (int i = 0; i < 40; ++i) rates.add(5, true);
@@ -122,7 +122,7 @@ TEST(MatchRates, ApproachWhatWasSeen) {
   EXPECT_EQ(MatchRates().rate(5), before);
 }
 
-TEST(MatchRates, BeginWithThoseOfOthers) {
+TEST(MatchRates, BeginWithOtherSequencesRates) {
   MatchRates others;
   for (int i = 0; i < 40; ++i) others.add(1, true);
   MatchRates own;
@@ -136,15 +136,16 @@ TEST(MatchRates, AreHigherTheLongerTheMatchIs) {
   for (std::size_t length = 1; length < 30; ++length) EXPECT_LE(rates.rate(length), rates.rate(length + 1));
 }
 
-TEST(RowCosts, AreOnLinesBetweenWhatWasMeasured) {
+TEST(RowCosts, AreInterpolatedBetweenMeasurements) {
   const RowCosts costs({{1, 10.0}, {4, 13.0}, {8, 21.0}});
   EXPECT_DOUBLE_EQ(costs.seconds(1, false), 10.0);
   EXPECT_DOUBLE_EQ(costs.seconds(2, false), 11.0);
   EXPECT_DOUBLE_EQ(costs.seconds(8, true), 21.0);
 }
 
-// By the last line, a point that was measured too high before it would make any number of rows free.
-TEST(RowCosts, AreInProportionToTheRowsBehindWhatWasMeasured) {
+// Extrapolating the last segment would be wrong: if the point before it was measured too high, any number of
+// rows would be free.
+TEST(RowCosts, AreProportionalBeyondTheMeasuredRows) {
   const RowCosts costs({{1, 10.0}, {4, 19.0}, {8, 20.0}});
   EXPECT_DOUBLE_EQ(costs.seconds(8, true), 20.0);
   EXPECT_DOUBLE_EQ(costs.seconds(10, true), 25.0);
@@ -196,7 +197,7 @@ std::vector<std::size_t> selected(std::optional<RowCosts> costs,
   return sizes;
 }
 
-// Takes long, as a draft model does that computes a prompt, or guesses.
+// Takes 20 ms, like a draft model that computes a prompt or a draft.
 class SlowSource : public DraftSource {
  public:
   explicit SlowSource(std::vector<TokenId> tokens) : tokens_(std::move(tokens)) {}
@@ -210,7 +211,8 @@ class SlowSource : public DraftSource {
   std::vector<TokenId> tokens_;
 };
 
-// Of twenty steps, each of a millisecond, in how many the slow source was asked; the free one guesses 7.
+// Returns in how many of twenty steps, of a millisecond each, the slow source was asked. The free source
+// drafts 7.
 std::size_t times_asked(const std::vector<TokenId>& guesses) {
   Speculator speculator(std::make_unique<SlowSource>(guesses), 8, RowCosts({{1, 0.001}, {16, 0.001}}),
                         std::make_unique<FixedSource>(Draft{{7}, {0.9}}));
@@ -231,7 +233,7 @@ std::size_t times_asked(const std::vector<TokenId>& guesses) {
 
 TEST(Speculator, DoesNotTakeThePromptOfADraftModelForWrongGuesses) { EXPECT_EQ(times_asked({}), 20U); }
 
-TEST(Speculator, AsksTheFreeSourceWhereTheOtherCostsMoreThanItGains) {
+TEST(Speculator, AsksTheFreeSourceIfTheOtherCostsMoreThanItGains) {
   const std::size_t asked = times_asked({5, 6});
   EXPECT_GE(asked, 2U);
   EXPECT_LE(asked, 4U);
@@ -240,20 +242,20 @@ TEST(Speculator, AsksTheFreeSourceWhereTheOtherCostsMoreThanItGains) {
 TEST(Speculator, TakesTheRowsThatGiveTheMostTokensPerSecond) {
   using Sizes = std::vector<std::size_t>;
   const std::vector<double> likely = {0.9, 0.8, 0.7, 0.6};
-  // Free rows.
+  // Further rows cost nothing.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {16, 10.0}}), {likely}, {1, 1, 16}), Sizes{4});
-  // Rows as dear as a step.
+  // Each further row costs as much as a step.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {16, 160.0}}), {likely}, {1, 1, 16}), Sizes{0});
-  // 1.9 tokens in 15, 2.7 in 20, 3.4 in 25, 4 in 30.
+  // Times for 1.9, 2.7, 3.4 and 4 tokens are 15, 20, 25 and 30, so three draft tokens are best.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 15.0}, {16, 85.0}}), {likely}, {1, 1, 16}), Sizes{3});
-  // The second row costs much, the ones behind it nothing: only together they pay.
+  // The second row is expensive and later rows are free, so only all of them together pay off.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 25.0}, {16, 25.0}}), {likely}, {1, 1, 16}), Sizes{4});
-  // Of two sequences the likelier tokens.
+  // If two sequences compete, the likelier tokens are selected.
   EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 10.0}, {16, 38.0}}), {{0.2, 0.1}, {0.95, 0.9}}, {2, 2, 16}),
             (Sizes{0, 2}));
 }
 
-TEST(Speculator, DoesNotGoOnWithWhatHardlyPays) {
+TEST(Speculator, StopsDraftsThatHardlyPay) {
   RowCosts costs({{1, 10.0}, {2, 10.9}});
   EXPECT_EQ(selected(costs, {{0.1}}, {1, 1, 16}), std::vector<std::size_t>{1}) << "nobody knows yet";
   EXPECT_EQ(selected(costs, {{0.04}}, {1, 1, 16}), std::vector<std::size_t>{0}) << "a loss by what is known";
@@ -262,7 +264,7 @@ TEST(Speculator, DoesNotGoOnWithWhatHardlyPays) {
   EXPECT_EQ(selected(costs, {{0.15}}, {1, 1, 16}), std::vector<std::size_t>{1});
 }
 
-// Guesses the same for every sequence, as often as it is asked, which it counts.
+// Drafts the same tokens for every sequence, and counts how often it is asked.
 class CountingSource : public DraftSource {
  public:
   CountingSource(std::size_t tokens, std::size_t& asked)
@@ -279,21 +281,21 @@ class CountingSource : public DraftSource {
   std::size_t& asked_;
 };
 
-// Steps of an engine in which a step of so many rows takes as long as `seconds_of` says.
+// Simulated steps. `seconds_of` gives the duration of a step with this many rows.
 struct MadeUpSteps {
   std::size_t sequences = 1;
-  std::size_t guesses = 4;  // for each sequence, if there are any
+  std::size_t guesses = 4;  // draft tokens of each sequence that has a draft
   bool are_right = true;
   std::function<double(std::size_t rows)> seconds_of;
   bool follows_prompts = false;
 
-  // Of each step, how many rows were guesses.
+  // [steps] number of draft rows
   std::vector<std::size_t> drafted{};
   std::size_t asked = 0;
   double tokens = 0.0;
   double seconds = 0.0;
 
-  // `expected`: what was measured before.
+  // `expected`: the costs measured before.
   void run(std::size_t steps, const RowCosts& expected) {
     Speculator speculator(std::make_unique<CountingSource>(guesses, asked), 8, expected, nullptr,
                           follows_prompts);
@@ -326,7 +328,7 @@ struct MadeUpSteps {
 };
 
 TEST(Speculator, GivesUpGuessesThatCostMoreThanTheyGainAndTriesThemAgain) {
-  // Rows should be cheap, and are not.
+  // Further rows are expensive, although the measured costs say that they are cheap.
   MadeUpSteps steps{.sequences = 16, .seconds_of = [](std::size_t rows) {
                       return rows == 16 ? 16.0 : 1.2 * static_cast<double>(rows);
                     }};
@@ -337,8 +339,8 @@ TEST(Speculator, GivesUpGuessesThatCostMoreThanTheyGainAndTriesThemAgain) {
   EXPECT_LT(steps.seconds, 1.03 * steps.seconds_without());
 }
 
-// The chances are wrong, and the rows that are taken by them cheap.
-TEST(Speculator, LosesLittleWhateverTheReasonIs) {
+// The drafts' probabilities are wrong, and the rows are cheap, so the drafts look worthwhile.
+TEST(Speculator, LosesLittleForAnyReason) {
   MadeUpSteps steps{.are_right = false,
                     .seconds_of = [](std::size_t rows) { return 10.0 + static_cast<double>(rows); }};
   steps.run(3000, RowCosts({{1, 11.0}, {32, 42.0}}));
@@ -346,20 +348,20 @@ TEST(Speculator, LosesLittleWhateverTheReasonIs) {
   EXPECT_LT(steps.seconds, 1.03 * steps.seconds_without());
 }
 
-TEST(Speculator, DoesNotAskWhereNotEvenRightGuessesPay) {
+TEST(Speculator, DoesNotAskIfEvenRightDraftTokensDoNotPay) {
   MadeUpSteps steps{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
                       return 2.0 * static_cast<double>(rows);
                     }};
   steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
   EXPECT_EQ(steps.asked, 0U);
-  // A layer that reads the model's states must take them while they are there.
+  // A layer that reads the model's states must be asked in every step, while the states are there.
   steps.follows_prompts = true;
   steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
   EXPECT_EQ(steps.asked, 100U);
   EXPECT_EQ(steps.steps_with_drafts(0, 200), 0U);
 }
 
-TEST(Speculator, TakesStepsWithoutDraftsNowAndThenWhereTheseGainLittle) {
+TEST(Speculator, SometimesSkipsDraftsThatGainLittle) {
   MadeUpSteps little{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
                        return 4.0 + static_cast<double>(rows);
                      }};

@@ -13,7 +13,7 @@ namespace {
 
 using reference::Random;
 
-// How long the longest suffix is that also ends before the end, by looking at all places.
+// Finds the length of the longest suffix that also ends earlier in the text, by comparing all places.
 std::size_t longest_repeated_suffix(std::span<const TokenId> text) {
   std::size_t longest = 0;
   for (std::size_t end = 1; end < text.size(); ++end) {
@@ -78,7 +78,7 @@ TEST(SuffixAutomaton, FindsTheLongestSuffixInAnyOfSeveralTexts) {
     const std::size_t alphabet = random.integer(1, 6);
     const auto token = [&] { return static_cast<TokenId>(random.integer(0, alphabet - 1)); };
     SuffixAutomaton automaton;
-    std::vector<TokenId> all;  // with -1 between texts, which is nowhere else
+    std::vector<TokenId> all;  // -1 separates the texts and occurs nowhere else
     for (std::size_t texts = random.integer(1, 8); texts > 0; --texts) {
       for (std::size_t i = random.integer(0, 25); i > 0; --i) {
         all.push_back(token());
@@ -108,7 +108,7 @@ TEST(SuffixAutomaton, FindsTheLongestSuffixInAnyOfSeveralTexts) {
   }
 }
 
-TEST(SuffixAutomaton, TakesNoFurtherStatesForATextThatItKnows) {
+TEST(SuffixAutomaton, AddsNoStatesForAKnownText) {
   Random random(4);
   SuffixAutomaton automaton;
   std::vector<TokenId> text(1000);

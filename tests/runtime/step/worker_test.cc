@@ -1,4 +1,4 @@
-// What can be wanted of a forward pass, and when a mask is awaited.
+// Validation of forward passes, and when the worker waits for a mask.
 #include "runtime/step/worker.h"
 
 #include "model/config/architectures.h"
@@ -17,7 +17,7 @@ namespace {
 using reference::Fixture;
 using reference::StoredFixture;
 
-// As in decoder_fixtures_test.
+// Equals the tolerance in decoder_fixtures_test.
 constexpr double kLogitTolerance = 1e-4;
 
 // A worker on the ranks of `comm` with a small cache.
@@ -28,7 +28,7 @@ class TestedWorker {
                         comm.size())),
         worker_(comm, plan_, {}, {}) {}
 
-  // Computes the prompt as one chunk.
+  // Computes the prompt in one chunk.
   std::vector<Result> run(const std::vector<TokenId>& prompt, std::vector<Output> outputs,
                           const SamplingParams& sampling = {.temperature = 0.0F},
                           const MaskSource& masks = {}) {
@@ -62,7 +62,7 @@ std::span<const float> row_of(const StoredFixture& fixture, std::size_t row) {
   return {fixture.logits.view().row(row), fixture.logits.view().columns()};
 }
 
-TEST(Worker, GivesWhateverIsWantedOfOnePassTogether) {
+TEST(Worker, GivesAllOutputsOfOnePassTogether) {
   Communicator& comm = test::world();
   const StoredFixture fixture = reference::stored_fixture("llama-gqa");
   TestedWorker worker(comm, fixture);
@@ -98,7 +98,7 @@ TEST(Worker, GivesWhateverIsWantedOfOnePassTogether) {
   ASSERT_EQ(rows.values.size(), 2 * 320U);
   for (std::size_t i = 0; i < rows.values.size(); ++i)
     EXPECT_NEAR(rows.values[i], row_of(fixture, 34 + i / 320)[i % 320], kLogitTolerance);
-  // The rows of a run of tokens, as if each were the last one.
+  // These outputs are the rows of several tokens, each treated like the last one.
   const auto& chosen = std::get<std::vector<Chosen>>(results[3]);
   ASSERT_EQ(chosen.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -107,15 +107,15 @@ TEST(Worker, GivesWhateverIsWantedOfOnePassTogether) {
   }
 }
 
-// A sequence goes back to a state that was kept, as it does where tokens that were computed ahead are not
-// accepted, and another one begins with it.
+// A sequence returns to an earlier state, as after rejected draft tokens, and another sequence begins with a
+// kept state.
 TEST(Worker, ReturnsToAStateThatWasKept) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("qwen3next");
   EnginePlan plan =
       make_plan({.model = fixture.folder, .block_size = 8, .cache_tokens = 128, .threads = 1}, comm.size());
   Worker worker(comm, plan, {}, {});
-  // The prompt's tokens [begin, end), of which the last one's logits are wanted.
+  // Computes the prompt's tokens [begin, end), and checks the last token's logits.
   const auto run = [&](SequenceId sequence, std::size_t begin, std::size_t end, bool starts,
                        ChunkState state) {
     Forward forward;
@@ -139,9 +139,10 @@ TEST(Worker, ReturnsToAStateThatWasKept) {
   };
   run(1, 0, 30, true, {.slot = 2, .from = kNoSlot, .saves = {{16, 0}, {29, 1}}});
   run(1, 30, 50, false, {.slot = 2, .from = kNoSlot, .saves = {}});
-  run(1, 29, 40, false, {.slot = 2, .from = 1, .saves = {}});  // back
+  run(1, 29, 40, false, {.slot = 2, .from = 1, .saves = {}});  // returns to position 29
   run(1, 40, 70, false, {.slot = 2, .from = kNoSlot, .saves = {}});
-  run(2, 16, 70, true, {.slot = 3, .from = 0, .saves = {}});  // with the first one's blocks
+  run(2, 16, 70, true,
+      {.slot = 3, .from = 0, .saves = {}});  // starts from the first sequence's state and blocks
 }
 
 TEST(Worker, PenalisesEveryRowByTheTokensUpToIt) {
@@ -149,7 +150,7 @@ TEST(Worker, PenalisesEveryRowByTheTokensUpToIt) {
   const StoredFixture fixture = reference::stored_fixture("llama-gqa");
   TestedWorker worker(comm, fixture);
   SamplingParams sampling{.temperature = 0.0F,
-                          .repetition_penalty = 1e30F};  // nothing positive a second time
+                          .repetition_penalty = 1e30F};  // no token with a positive logit is chosen twice
   const std::vector<Result> results = worker.run(fixture.prompt, {{1, {0, 36}, want::Choose{}}}, sampling);
   if (!comm.is_root()) return;
   const auto& chosen = std::get<std::vector<Chosen>>(results[0]);
@@ -182,7 +183,7 @@ TEST(Worker, GivesTheHiddenStatesOfOneRankAtEveryRankCount) {
             std::get<std::vector<Chosen>>(expected[0]).front().id);
 }
 
-// A mask that takes its time does not keep the ranks from computing.
+// The worker asks for masks after the forward pass, so a slow mask does not delay the pass.
 TEST(Worker, AsksForMasksWhenTheModelHasBeenRun) {
   Communicator& comm = test::world();
   const StoredFixture fixture = reference::stored_fixture("llama-gqa");

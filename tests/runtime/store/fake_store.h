@@ -1,4 +1,4 @@
-// Stores of ranks that take their time, and files that are only remembered.
+// Fake stores of ranks: they take a random time, and they keep their files in memory.
 #pragma once
 
 #include "runtime/protocol/store_work.h"
@@ -14,18 +14,18 @@
 
 namespace tp::test {
 
-// The files of all ranks.
+// The stored files of all ranks.
 struct FakeFiles {
   struct File {
     RunHeader header;
     std::map<std::pair<std::size_t, std::size_t>, std::vector<FakeWorker::Slot>>
-        blocks;  // by group and index
+        blocks;  // key: group and index
     std::vector<TokenId> state;
   };
-  std::map<std::pair<PromptId, bool>, File> all;  // by id and whether it is a state
+  std::map<std::pair<PromptId, bool>, File> all;  // key: id, and whether the file is a state
 };
 
-// Every call of run() lets each rank do a random part of its work.
+// The stores of all ranks. In every call of run(), each rank does a random part of its work.
 class FakeStores {
  public:
   FakeStores(FakeWorker& worker, FakeFiles& files, reference::Random& random, std::size_t block_size,
@@ -39,7 +39,7 @@ class FakeStores {
 
   std::vector<StoreReport> run(const StoreWork& work) {
     std::vector<StoreReport> reports;
-    // States are copied at once.
+    // A store copies states immediately.
     for (const StoreTask& task : work.saves) {
       if (task.runs.front().blocks.empty()) save(task.runs.front());
     }
@@ -94,7 +94,7 @@ class FakeStores {
     files_.all.insert_or_assign({run.id, run.blocks.empty()}, std::move(file));
   }
 
-  // Returns the index of the first run that failed.
+  // Returns the number of runs that were loaded before the first failure.
   std::size_t load(const Rank& rank, const StoreTask& task) {
     for (std::size_t i = 0; i < task.runs.size(); ++i) {
       const StoredRun& run = task.runs[i];

@@ -1,5 +1,5 @@
-// A leader with a store whose ranks take their time, lose files, and are asked to stop: every text is what a
-// model would write that saw this request alone, and every request ends once.
+// A leader with a store whose ranks are slow, lose files, and get cancellations: every text is the one that
+// the model would generate if the request ran alone, and every request ends once.
 #include "tests/reference/random.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tests/runtime/store/fake_store.h"
@@ -28,7 +28,7 @@ struct StoreCase {
   bool has_states = false;
 };
 
-// A leader, its worker, and the stores of its ranks.
+// A leader with its worker and the stores of its ranks.
 class StoringLeader {
  public:
   StoringLeader(const StoreCase& c, LeaderOptions limits, test::FakeFiles& files, Random& random)
@@ -74,7 +74,7 @@ std::vector<TokenId> stored_text(std::size_t size, std::size_t common = SIZE_MAX
   return tokens;
 }
 
-TEST(LeaderStore, ReadsWhatAnEarlierLeaderWroteWhileOthersRun) {
+TEST(LeaderStore, ReadsAnEarlierLeadersBlocksWhileRequestsRun) {
   Random random(1);
   test::FakeFiles files;
   const StoreCase c;
@@ -201,7 +201,7 @@ TEST(LeaderStore, GivesEveryRequestItsOwnTextUnderStress) {
     for (std::uint64_t seed = 1; seed <= 12; ++seed) stress_store(cases[i], 100 * i + seed, counts);
     EXPECT_GT(counts.restored, before + 500);
   }
-  // The cases are such that these do occur.
+  // The cases are small enough to cause preemptions, failures and cancellations.
   EXPECT_GT(counts.preemptions, 20U);
   EXPECT_GT(counts.failed, 20U);
   EXPECT_GT(counts.cancelled, 20U);

@@ -23,7 +23,7 @@ std::vector<std::byte> file_of(const RunHeader& header, std::size_t values) {
   return file;
 }
 
-TEST(RunFile, ReturnsWhatWasWritten) {
+TEST(RunFile, ReturnsTheWrittenBytes) {
   for (const std::size_t tokens : {0U, 1U, 16U, 512U}) {
     for (const std::size_t values : {0U, 1U, 1000U}) {
       SCOPED_TRACE(testing::Message() << tokens << " tokens, " << values << " bytes");
@@ -55,7 +55,7 @@ TEST(RunFile, RefusesEveryOtherSize) {
   EXPECT_EQ(parse_run(file).error, "it is cut short");
 }
 
-TEST(RunFile, SaysWhatIsWrong) {
+TEST(RunFile, ExplainsErrors) {
   EXPECT_EQ(parse_run({}).error, "it is cut short");
   const std::vector<std::byte> text(4096, std::byte{'x'});
   EXPECT_EQ(parse_run(text).error, "it is not a stored prompt");
@@ -68,14 +68,14 @@ TEST(RunFile, SaysWhatIsWrong) {
   file = file_of(header_of(5), 90);
   file.back() ^= std::byte{1};
   EXPECT_EQ(parse_run(file).error, "it is damaged");
-  // A number of tokens whose bytes would overflow.
+  // This number of tokens would overflow the number of bytes.
   file = file_of(header_of(5), 90);
   const std::uint64_t many = UINT64_MAX / 4;
   std::memcpy(file.data() + 24, &many, sizeof many);
   EXPECT_EQ(parse_run(file).error, "it is damaged");
 }
 
-TEST(RunFile, HasAHeaderThatIsReadAlone) {
+TEST(RunFile, HasAHeaderThatIsReadSeparately) {
   const std::vector<std::byte> file = file_of(header_of(5), 90);
   const auto beginning = std::span(file).first(run_offset(5));
   EXPECT_TRUE(parse_run_header(beginning, file.size()).header == header_of(5));

@@ -1,4 +1,4 @@
-// The index of stored prompts: the longest usable prefix.
+// The index of stored prompts finds the longest usable prefix.
 #include "runtime/store/run_index.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class StoredIndex : public testing::Test {
   std::vector<PromptId> ids_of(const std::vector<TokenId>& text) const {
     return ids_after(salt_, text, kBlock);
   }
-  // Adds the text's runs, and states after these blocks.
+  // Adds the text's runs, and states after these numbers of blocks.
   void add(const std::vector<TokenId>& text, const std::vector<std::size_t>& states = {}) {
     const std::vector<PromptId> ids = ids_of(text);
     for (std::size_t begin = 0; begin < ids.size(); begin += kRun)
@@ -37,7 +37,7 @@ class StoredIndex : public testing::Test {
             .tokens = {text.begin() + static_cast<long>(begin * kBlock),
                        text.begin() + static_cast<long>(end * kBlock)}};
   }
-  // Blocks of the longest prefix, and the blocks of each of its runs.
+  // Returns the number of blocks of the longest prefix, and the number of blocks of each of its runs.
   std::pair<std::size_t, std::vector<std::size_t>> find(const std::vector<TokenId>& text,
                                                         std::size_t least = 0,
                                                         std::optional<std::size_t> reach = {},
@@ -82,7 +82,7 @@ TEST_F(StoredIndex, NeedsAStateAtTheEnd) {
   EXPECT_EQ(find(text_of(40), 0, {}, true), Found(3, {3}));
 }
 
-TEST_F(StoredIndex, ReplacesShorterRunsAndForgetsRemovedOnes) {
+TEST_F(StoredIndex, ReplacesShorterRunsAndForgetsRemovedRuns) {
   add(text_of(20));
   add(text_of(24));
   const std::vector<PromptId> ids = ids_of(text_of(24));

@@ -1,5 +1,5 @@
-// Prompts that one engine stores and another one reads, on other ranks: results are those of computed
-// prompts.
+// One engine stores prompts, and another one with different ranks reads them. The results equal those of
+// computed prompts.
 #include "model/config/architectures.h"
 #include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/store/store_run.h"
@@ -31,7 +31,7 @@ using test::StoreFolderTest;
 
 class StoredFamily : public testing::TestWithParam<Fixture> {};
 
-// The prompt of 41 tokens and the answer of 12 make 13 blocks, of which the prompt can use 10.
+// The prompt of 41 tokens and the answer of 12 fill 13 blocks. The prompt can read 10 of them.
 TEST_P(StoredFamily, GivesTheBitsOfComputedPromptsOnOtherRanks) {
   const StoreFolderTest store;
   const EngineOptions options = options_for(GetParam(), store);
@@ -55,7 +55,7 @@ TEST_P(StoredFamily, GivesTheBitsOfComputedPromptsOnOtherRanks) {
   }
 }
 
-// Tokens and bits of logits, with caches of every type.
+// Compares tokens and the bits of log-probabilities for every type of cache.
 TEST(Store, GivesTheBitsOfComputedPromptsWithCachesOfEveryType) {
   for (const char* name : {"llama-gqa", "gptoss", "deepseek3-yarn", "qwen35", "glm52dsa", "minimaxm3"}) {
     for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
@@ -77,7 +77,8 @@ TEST(Store, GivesTheBitsOfComputedPromptsWithCachesOfEveryType) {
   }
 }
 
-// Several files per prompt, with full, windowed, latent and recurrent layers, and with indexers.
+// Each prompt is stored in several files. The models have full, windowed, latent and recurrent layers, and
+// indexers.
 TEST(Store, ReadsLongPromptsUpToWhereTheyDiverge) {
   for (const char* name :
        {"gemma4", "glm4moelite", "qwen35", "lfm2", "kimilinear", "deepseekv32", "minimaxm3"}) {
@@ -102,7 +103,7 @@ TEST(Store, ReadsLongPromptsUpToWhereTheyDiverge) {
         EXPECT_EQ(read.cached_tokens, 1392U);
         const Continuation partly = run_alone(engine, asked(other));
         expect_same(partly, diverged);
-        // The first engine stores the other prompt, too.
+        // The first engine also stores the other prompt, so later engines read more of it.
         EXPECT_TRUE(ranks == 1 ? partly.cached_tokens >= 700 && partly.cached_tokens < 900
                                : partly.cached_tokens == 1088)
             << partly.cached_tokens;
@@ -121,7 +122,7 @@ TEST(Store, ContinuesConversationsAcrossEngines) {
     on_ranks(test::world().size(), options, [&](Engine& engine) {
       const Continuation read = run_alone(engine, asked(text));
       expect_same(read, expected);
-      // The last token of an answer is not computed before the next turn.
+      // An answer's last token is not computed before the next turn.
       EXPECT_EQ(read.cached_tokens, turn == 0 ? 0 : (text.size() - 3) / 4 * 4) << "turn " << turn;
       text.insert(text.end(), expected.tokens.begin(), expected.tokens.end());
       text.insert(text.end(), {5, 6});
@@ -134,7 +135,7 @@ TEST(Store, ContinuesConversationsAcrossEngines) {
       << "a longer run replaces a shorter one";
 }
 
-// Writing copies nothing on the main thread but recurrent states, of at most one position between two steps.
+// On the main thread, a store copies only recurrent states, and between two steps only those of one position.
 TEST(Store, CopiesAtMostOneStatePerStep) {
   for (const char* name : {"llama-gqa", "qwen35"}) {
     const Fixture fixture = reference::fixture(name);
@@ -149,15 +150,15 @@ TEST(Store, CopiesAtMostOneStatePerStep) {
       traces = engine.traces();
     });
     if (!test::world().is_root()) continue;
-    // Bytes of each run on all ranks. Runs of different lengths have states of different sizes, and their ids
-    // depend on the build.
+    // Sums the bytes of each run over all ranks. Runs of different lengths have states of different sizes,
+    // and the ids of runs depend on the build.
     std::map<std::string, std::uint64_t> states;
     for (const std::filesystem::path& file : store.files()) {
       const std::string file_name = file.filename().string();
       if (file_name.find("-s") == std::string::npos) continue;
       states[file_name.substr(0, file_name.find('-'))] += std::filesystem::file_size(file);
     }
-    std::uint64_t stored_state = 0;  // the largest run's
+    std::uint64_t stored_state = 0;  // size of the largest run
     for (const auto& [id, bytes] : states) stored_state = std::max(stored_state, bytes);
     std::uint64_t copied = 0;
     for (const RankTrace& trace : traces) {
@@ -198,7 +199,7 @@ TEST(Store, IgnoresShortPromptsOtherSaltsAndRequestsWithoutCache) {
   expect_restored(shorter, 0);
 }
 
-// Other types, overrides and models are other folders.
+// Engines with different types, overrides or models use different folders.
 TEST(Store, DoesNotMixWhatOtherEnginesCompute) {
   const Fixture fixture = reference::fixture("llama-gqa");
   const StoreFolderTest store;
@@ -219,7 +220,7 @@ TEST(Store, DoesNotMixWhatOtherEnginesCompute) {
   }
 }
 
-// The edited bytes are far from the beginning of a tensor, and the file keeps its time.
+// The edited bytes are far from the beginning of a tensor, and the file keeps its modification time.
 TEST(Store, DoesNotAnswerForAModelThatWasEdited) {
   const Fixture fixture = reference::fixture("llama-gqa");
   const StoreFolderTest store;

@@ -1,4 +1,4 @@
-// Stored prompts that are damaged, and folders that cannot be written: results are those of computed prompts.
+// Damaged stored prompts and folders that cannot be written: results equal those of computed prompts.
 #include "tests/runtime/store/store_run.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ using test::options_for;
 using test::run_alone;
 using test::StoreFolderTest;
 
-// Changes all stored files, and expects the results of a computed prompt, and notes that contain `note` if it
-// is not empty.
+// Changes all stored files. Then it expects the results of a computed prompt, and a note that contains `note`
+// unless `note` is empty.
 void expect_recovery(const std::function<void(const std::filesystem::path&)>& change,
                      const std::string& note = {}) {
   const Fixture fixture = reference::fixture("qwen35");
@@ -52,7 +52,7 @@ void expect_recovery(const std::function<void(const std::filesystem::path&)>& ch
   EXPECT_LE(notes.size(), 1U) << "one note of all ranks";
   EXPECT_EQ(notes.empty(), note.empty() || !test::world().is_root());
   for (const std::string& text : notes) EXPECT_NE(text.find(note), std::string::npos) << text;
-  // The prompt has been stored again.
+  // The engine has stored the prompt again.
   on_ranks(1, options, [&](Engine& engine) {
     expect_same(run_alone(engine, request), expected);
     EXPECT_EQ(engine.status().store.restored_tokens, 40U);
@@ -95,7 +95,8 @@ TEST(StoreFaults, FoldersInTheirPlaceAreIgnoredAndReplaced) {
       "is ignored and removed: it is not a regular file");
 }
 
-// Only the values of other heads: the header that rank 0 reads at the start is right.
+// Only files of other heads are wrong. Rank 0 reads the header of the first head at the start, and that
+// header is right.
 TEST(StoreFaults, AnotherHeadsFilesAreIgnoredAndReplaced) {
   std::filesystem::path first;
   const auto change = [&first](const std::filesystem::path& file) {
@@ -107,7 +108,7 @@ TEST(StoreFaults, AnotherHeadsFilesAreIgnoredAndReplaced) {
   expect_recovery(change, "it belongs to another prompt");
 }
 
-// A file system of its own for the store, if the test may mount one.
+// A separate file system for the store, if the test may mount one.
 class SmallDisk {
  public:
   explicit SmallDisk(const char* options) {
@@ -130,7 +131,7 @@ class SmallDisk {
   bool is_mounted_ = false;
 };
 
-// On one rank, because the others may be in another mount namespace.
+// Runs on one rank, because the others may be in a different mount namespace.
 void expect_note(const std::filesystem::path& store, std::size_t restored, const std::string& note) {
   const Fixture fixture = reference::fixture("llama-gqa");
   const StoreFolderTest unused;
@@ -199,7 +200,7 @@ TEST(StoreFaults, AFolderThatVanishesStopsWritingWithOneNote) {
   std::filesystem::create_directories(store.path());
 }
 
-// Every rank is a job of its own.
+// Every rank is a separate job.
 TEST(StoreFaults, JobsShareAFolder) {
   const Fixture fixture = reference::fixture("qwen35");
   const StoreFolderTest store;

@@ -1,4 +1,4 @@
-// The size of a folder of stored prompts: what is removed first, and how long the rest stays usable.
+// The size limit of a folder of stored prompts: what is removed first, and how long the rest stays usable.
 #include "runtime/store/store_limit.h"
 
 #include "runtime/store/prompt_ids.h"
@@ -18,7 +18,7 @@
 namespace tp {
 namespace {
 
-// A conversation with this first token, in runs of two tokens.
+// A conversation that starts with the token `first` and has runs of two tokens.
 class StoredConversation {
  public:
   StoredConversation(const StoreFolder& folder, TokenId first, std::size_t runs) {
@@ -35,14 +35,14 @@ class StoredConversation {
     }
   }
 
-  // Sets the time of the last use of one run, in seconds.
+  // Sets the time at which one run was last used, in seconds.
   void use(std::size_t run, long seconds) const {
     for (const std::size_t file : {2 * run, 2 * run + 1}) {
       const timespec times[2] = {{seconds, 0}, {seconds, 0}};
       ::utimensat(AT_FDCWD, files_[file].c_str(), times, 0);
     }
   }
-  // Whether the runs are complete, for example "110".
+  // Returns one digit for each run: 1 if it is complete, 0 if it was removed.
   std::string left() const {
     std::string text;
     for (std::size_t i = 0; i < files_.size(); i += 2) {
@@ -70,7 +70,7 @@ TEST_F(StoreLimit, RemovesTheLeastRecentlyUsedConversationFromItsEnd) {
   const StoredConversation recent(folder_, 2, 3);
   for (std::size_t run = 0; run < 3; ++run) {
     old.use(run, 1000);
-    recent.use(run, 2000 - static_cast<long>(run));  // its beginning was used last
+    recent.use(run, 2000 - static_cast<long>(run));  // the beginning was used last
   }
   EXPECT_EQ(shrink_store(directory_.path(), 6 * run_bytes_), 0U);
   EXPECT_GT(shrink_store(directory_.path(), 5 * run_bytes_ + run_bytes_ / 2), 0U);
@@ -81,7 +81,7 @@ TEST_F(StoreLimit, RemovesTheLeastRecentlyUsedConversationFromItsEnd) {
   EXPECT_EQ(recent.left(), "100");
 }
 
-TEST_F(StoreLimit, KeepsABeginningAsLongAsWhatFollowsIt) {
+TEST_F(StoreLimit, KeepsABeginningAsLongAsItsContinuations) {
   const StoredConversation chat(folder_, 1, 3);
   const StoredConversation other(folder_, 2, 1);
   chat.use(0, 1000);
@@ -126,8 +126,8 @@ TEST_F(StoreLimit, ListsAndPrunes) {
   EXPECT_THROW(summarize_stores(directory_.path() / "none"), ConfigError);
 }
 
-// The user may have named another folder.
-TEST_F(StoreLimit, PruningLeavesForeignFoldersAlone) {
+// The user may have named a folder that is not a store.
+TEST_F(StoreLimit, PruningKeepsForeignFolders) {
   const std::filesystem::path weights = directory_.path() / "llama" / StoreFolder::kDescription / "weights";
   std::filesystem::create_directories(weights.parent_path());
   std::ofstream(weights) << "w";
@@ -140,8 +140,8 @@ TEST_F(StoreLimit, PruningLeavesForeignFoldersAlone) {
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "old")) << "a store without prompts";
 }
 
-// Opening a pipe would wait for another process.
-TEST_F(StoreLimit, ListsAndPrunesBesidePipes) {
+// Opening a pipe would block until another process opens it.
+TEST_F(StoreLimit, ListsAndPrunesFoldersWithPipes) {
   const StoredConversation chat(folder_, 1, 1);
   const std::filesystem::path other = directory_.path() / "other";
   std::filesystem::create_directories(other);
@@ -159,12 +159,12 @@ TEST_F(StoreLimit, ListsAndPrunesBesidePipes) {
   EXPECT_EQ(prune_stores(directory_.path(), {.name = "fingerprint"}), run_bytes_);
 }
 
-TEST_F(StoreLimit, OfZeroInTheFileIsNoLimit) {
+TEST_F(StoreLimit, TreatsZeroInTheFileAsNoLimit) {
   std::ofstream(directory_.path() / "size") << 0;
   EXPECT_GT(store_limit(directory_.path(), 0), 0U);
 }
 
-TEST_F(StoreLimit, FilesAreForTheUserAlone) {
+TEST_F(StoreLimit, FilesAreReadableOnlyByTheUser) {
   const mode_t mask = ::umask(0);
   const StoredConversation chat(folder_, 1, 1);
   shrink_store(directory_.path(), store_limit(directory_.path(), 0));
@@ -180,7 +180,7 @@ TEST_F(StoreLimit, FilesAreForTheUserAlone) {
   ::umask(mask);
 }
 
-// Another process may prune while this one writes.
+// Another process may prune the store while this one writes.
 TEST_F(StoreLimit, CreatesAFolderAgainThatWasPruned) {
   prune_stores(directory_.path(), {.name = "fingerprint"});
   ASSERT_FALSE(StoreFolder::exists(folder_.path()));

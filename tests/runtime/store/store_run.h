@@ -1,4 +1,4 @@
-// Engines with a store of prompts, on several numbers of ranks.
+// Engines with a store of prompts, for tests with several numbers of ranks.
 #pragma once
 
 #include "tests/model/weights/checkpoint_files.h"
@@ -33,7 +33,7 @@ inline void on_ranks(std::size_t ranks, const EngineOptions& options,
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// All numbers of ranks that this test can have.
+// Returns all numbers of ranks that this test can use.
 inline std::vector<std::size_t> rank_counts() {
   std::vector<std::size_t> counts(world().size());
   std::iota(counts.begin(), counts.end(), 1);
@@ -54,7 +54,7 @@ inline void expect_same(const Continuation& found, const Continuation& expected)
 class StoreFolderTest {
  public:
   const std::filesystem::path& path() const { return directory_.path(); }
-  // All files of stored values.
+  // Returns the files of stored values.
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> all;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path())) {
@@ -68,7 +68,7 @@ class StoreFolderTest {
   TemporaryDirectory directory_;
 };
 
-// Rank 0's path.
+// Returns rank 0's path on every rank.
 inline std::filesystem::path of_root(const std::filesystem::path& path) {
   std::string text = path.string();
   text.resize(4096);
@@ -76,7 +76,7 @@ inline std::filesystem::path of_root(const std::filesystem::path& path) {
   return text.c_str();
 }
 
-// Ranks other than 0 use rank 0's folder.
+// Returns options with rank 0's folder. Other ranks name no folder.
 inline EngineOptions options_for(const reference::Fixture& fixture, const StoreFolderTest& store) {
   return {.model = fixture.folder,
           .weights = WeightType::f32,

@@ -1,5 +1,5 @@
-// Files of recurrent states: they have the rows in use at their position, and give the bits of computed
-// prompts.
+// Files of recurrent states contain only the rows in use at their position, and they give the same bits as
+// computed prompts.
 #include "runtime/store/run_file.h"
 #include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/store/store_run.h"
@@ -25,7 +25,7 @@ using test::StoreFolderTest;
 
 constexpr std::size_t kAnchorTokens = 64;
 
-// Blocks of one token, so that states are stored at any position.
+// Blocks have one token, so that states can be stored at any position.
 EngineOptions options_of_blocks_of_one(const reference::Fixture& fixture, const StoreFolderTest& store) {
   EngineOptions options = test::options_for(fixture, store);
   options.block_size = 1;
@@ -34,7 +34,7 @@ EngineOptions options_of_blocks_of_one(const reference::Fixture& fixture, const 
   return options;
 }
 
-// A prompt after whose first `position` tokens a state is stored.
+// Returns a request that stores a state after its prompt's first `position` tokens.
 Request prompt_after(const reference::Fixture& fixture, std::size_t position) {
   return asked(test::varied_prompt(fixture.prompt, position + 1, 0));
 }
@@ -47,15 +47,15 @@ std::set<std::uintmax_t> sizes_of(const StoreFolderTest& store, const std::strin
   return sizes;
 }
 
-// Bytes of a part that always keeps `always` floats, and `per_token` floats of each token since the anchor.
+// Returns the size of a part with a fixed number of floats (`always`) and `per_token` floats for each token
+// since the anchor.
 std::uintmax_t file_bytes(std::size_t always, std::size_t per_token, std::size_t position) {
   return run_offset(1) + (always + position % kAnchorTokens * per_token) * sizeof(float);
 }
 
-// qwen35 has three recurrent layers with 2 key heads of 16 floats, 4 value heads of 16 floats, and the inputs
-// of 3 tokens for the convolution. A key head keeps its part of the inputs for the query and the key, and the
-// keys since the anchor. A value head keeps a matrix and its part of the inputs, and each token's addition
-// and decay.
+// qwen35 has three recurrent layers with 2 key heads of 16 floats, 4 value heads of 16 floats, and the
+// convolution's inputs for 3 tokens. A key head stores its inputs for the query and the key, and the keys
+// since the anchor. A value head stores a matrix, its inputs, and each token's addition and decay.
 TEST(StoredStates, TakeTheRowsInUse) {
   const reference::Fixture fixture = reference::fixture("qwen35");
   constexpr std::size_t kLayers = 3;
@@ -74,7 +74,8 @@ TEST(StoredStates, TakeTheRowsInUse) {
   }
 }
 
-// Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short convolutions, and RWKV-7.
+// The models have gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short
+// convolutions, and RWKV-7.
 TEST(StoredStates, GiveTheBitsOfComputedPromptsAtEveryDistanceFromTheAnchor) {
   for (const char* name : {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads"}) {
     const reference::Fixture fixture = reference::fixture(name);

@@ -22,7 +22,7 @@ std::ostream& operator<<(std::ostream& out, const Result& result) {
   return out << '"' << result.text << "\" matched: " << result.matched;
 }
 
-// The whole text at once: after every character, has a stop text just become complete?
+// Searches the whole text: after every character, it checks whether a stop text has just become complete.
 Result naive(const std::string& text, const std::vector<std::string>& stops) {
   for (std::size_t end = 1; end <= text.size(); ++end) {
     std::size_t longest = 0;
@@ -59,7 +59,7 @@ TEST(StopMatcher, EndsTheTextBeforeTheStopText) {
   EXPECT_EQ(matcher.finish(), "");
 }
 
-TEST(StopMatcher, HoldsBackNoMoreThanWhatMayBecomeAStopText) {
+TEST(StopMatcher, HoldsBackOnlyPossibleStopTexts) {
   StopMatcher matcher({"STOP", "Stand"});
   EXPECT_EQ(matcher.push("a S"), "a ");
   EXPECT_EQ(matcher.push("ta"), "");
@@ -70,22 +70,22 @@ TEST(StopMatcher, HoldsBackNoMoreThanWhatMayBecomeAStopText) {
   EXPECT_TRUE(matcher.matched());
 }
 
-TEST(StopMatcher, GivesBackWhatItHeldWhenTheTextEnds) {
+TEST(StopMatcher, ReturnsHeldTextAtTheEnd) {
   StopMatcher matcher({"STOP"});
   EXPECT_EQ(matcher.push("x STO"), "x ");
   EXPECT_EQ(matcher.finish(), "STO");
   EXPECT_FALSE(matcher.matched());
 }
 
-TEST(StopMatcher, StopsAtWhatIsCompleteFirst) {
-  // One piece or four: "bc" is complete before "abcd".
+TEST(StopMatcher, StopsAtTheFirstCompleteText) {
+  // In one piece or in five, "bc" is complete before "abcd".
   EXPECT_EQ(in_pieces({"xabcd"}, {"abcd", "bc"}), (Result{"xa", true}));
   EXPECT_EQ(in_pieces({"x", "a", "b", "c", "d"}, {"abcd", "bc"}), (Result{"xa", true}));
   EXPECT_EQ(in_pieces({"xabc"}, {"bc", "abc"}), (Result{"x", true}));
 }
 
-// Two letters make matches, overlaps and near misses frequent.
-TEST(StopMatcher, EqualsANaiveSearchHoweverTheTextIsCut) {
+// With an alphabet of two letters, matches, overlaps and near misses are frequent.
+TEST(StopMatcher, EqualsANaiveSearchInAnyPieces) {
   Random random(1);
   const auto letters = [&](std::size_t count) {
     std::string text;
@@ -108,12 +108,12 @@ TEST(StopMatcher, EqualsANaiveSearchHoweverTheTextIsCut) {
     ASSERT_EQ(in_pieces(pieces, stops), expected)
         << text << " with " << (stops.empty() ? "" : stops.front()) << " of " << stops.size();
   }
-  // Both outcomes were there.
+  // Matches and misses both occurred.
   EXPECT_GT(matches, 1000);
   EXPECT_LT(matches, 4500);
 }
 
-TEST(StopMatcher, NeverShowsWhatItLaterTakesBack) {
+TEST(StopMatcher, NeverRetractsShownText) {
   Random random(2);
   for (int round = 0; round < 500; ++round) {
     std::string text;
@@ -128,7 +128,7 @@ TEST(StopMatcher, NeverShowsWhatItLaterTakesBack) {
   }
 }
 
-TEST(StopMatcher, TellsWhichStopTextEndedIt) {
+TEST(StopMatcher, ReportsTheStopText) {
   StopMatcher matcher({"b", "abc", "c"});
   matcher.push("a");
   EXPECT_FALSE(matcher.matched());
@@ -140,7 +140,7 @@ TEST(StopMatcher, TellsWhichStopTextEndedIt) {
   EXPECT_EQ(longest.match(), "abc");
 }
 
-TEST(StopMatcher, ShowsTheStopTextIfItIsToldTo) {
+TEST(StopMatcher, ShowsTheStopTextIfAsked) {
   StopMatcher matcher({"the end"}, true);
   EXPECT_EQ(matcher.push("Not yet th"), "Not yet ");
   EXPECT_EQ(matcher.push("e end, or so"), "the end");

@@ -1,4 +1,4 @@
-// Limits of thinking: which token has to come next.
+// Limits of thinking: which token is forced next.
 #include "runtime/text/thinking_watch.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@ ThinkingLimit limit_of(int tokens, bool has_begun = false) {
       .max_tokens = tokens, .begin = "<think>", .end = "</think>", .end_ids = {7, 8}, .has_begun = has_begun};
 }
 
-// The tokens that were forced, by index, when the model says `texts` and what is forced is "\n</think>".
+// Returns the forced tokens and their indices if the model generates `texts`. The forced text is
+// "\n</think>".
 std::vector<std::pair<std::size_t, TokenId>> forced_by(ThinkingLimit limit,
                                                        const std::vector<std::string>& texts) {
   ThinkingWatch watch(std::move(limit));
@@ -59,13 +60,13 @@ TEST(ThinkingWatch, KnowsHowManyTokensCanComeBeforeOneIsForced) {
   EXPECT_EQ(free_tokens(limit_of(3, true), {}), 2U);
   EXPECT_EQ(free_tokens(limit_of(3, true), {"a", "b"}), 0U);
   EXPECT_EQ(free_tokens(limit_of(3, true), {"a", "b", "c"}), 0U) << "the next one is forced";
-  // The first of them may be the marker.
+  // The marker may be the first token.
   EXPECT_EQ(free_tokens(limit_of(3), {"a", "b"}), 3U);
   EXPECT_EQ(free_tokens(limit_of(0), {"a"}), 0U);
   EXPECT_EQ(free_tokens(limit_of(5), {"<think>", "a", "b", "</think>", "c"}), 2U);
 }
 
-TEST(ThinkingWatch, CountsWhatIsThoughtInSeveralPlacesTogether) {
+TEST(ThinkingWatch, CountsThinkingInSeveralPlacesTogether) {
   const std::vector<std::string> texts = {"<think>", "a", "b</think>", "x", "<think>", "c", "d", "e", "f"};
   EXPECT_EQ(forced_by(limit_of(3), texts), (Forced{{6, 7}, {7, 8}}));
 }
@@ -80,8 +81,8 @@ TEST(ThinkingWatch, ForcesTheTokensOnceEvenIfTheyMakeAnotherText) {
   EXPECT_EQ(watch.forced_next(), std::nullopt);
 }
 
-// As gpt-oss's channels, where the answer has to begin behind the end of thinking.
-TEST(ThinkingWatch, ForcesWhatFollowsTheMarkerToo) {
+// gpt-oss's channels work this way: the answer's channel has to begin after the end of thinking.
+TEST(ThinkingWatch, ForcesTheTextAfterTheMarker) {
   ThinkingWatch watch(limit_of(1, true));
   watch.push(100, "a");
   EXPECT_EQ(watch.forced_next(), 7);
@@ -91,8 +92,8 @@ TEST(ThinkingWatch, ForcesWhatFollowsTheMarkerToo) {
   EXPECT_EQ(watch.forced_next(), std::nullopt);
 }
 
-// A constraint may have allowed only another token than the one that was to be forced.
-TEST(ThinkingWatch, ForcesTheEndFromItsFirstTokenUntilItIsThere) {
+// A constraint may have allowed a different token only, instead of the forced one.
+TEST(ThinkingWatch, ForcesTheEndUntilItsMarkerAppears) {
   ThinkingWatch watch(limit_of(0, true));
   for (const auto& [token, text] : {std::pair<TokenId, const char*>{100, "x"}, {7, "\n"}, {100, "y"}})
     watch.push(token, text);

@@ -70,7 +70,7 @@ struct PackedKernels {
 // Kernels for the types with a QuantFormat.
 struct QuantKernels {
   void (*multiply)(const PanelProduct& product);
-  // For int4, whose panels are those of kInt4SymG32. Leaves may be padded. `format` is not read.
+  // Multiplies int4, whose panels have the layout of kInt4SymG32. Leaves may be padded. `format` is not read.
   void (*multiply_int4)(const PanelProduct& product);
 
   // For each group of the format in a row of integers: the correction, -zero times the sum of the elements.

@@ -1,4 +1,4 @@
-// Every part of the language against what Jinja2 made of the same template.
+// Compares every part of the language with Jinja2's results for the same templates.
 #include "tests/model/chat/jinja/rendering.h"
 
 #include <filesystem>

@@ -66,7 +66,7 @@ TEST_P(ChatTemplateCorpus, RendersAsJinja2Does) {
 INSTANTIATE_TEST_SUITE_P(Of, ChatTemplateCorpus, testing::ValuesIn(names()),
                          [](const auto& test) { return test.param; });
 
-TEST(ChatTemplates, OfTheCorpusAreManyWithManyConversations) {
+TEST(ChatTemplates, IncludeManyTemplatesAndConversations) {
   EXPECT_GE(names().size(), 40U);
   EXPECT_GE(conversations().size(), 12U);
 }

@@ -6,7 +6,7 @@
 namespace tp::jinja {
 namespace {
 
-TEST(ChatTemplates, OfRealModelsRenderAsInOtherEngines) {
+TEST(ChatTemplates, RenderLikeOtherEnginesForRealModels) {
   const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "chat";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not on this machine";
   std::size_t count = 0;

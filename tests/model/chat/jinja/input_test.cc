@@ -1,4 +1,4 @@
-// What templates make of input stays input.
+// Text from the input stays marked as input, whatever a template does with it.
 #include "model/tokenizer/text/utf8.h"
 #include "tests/model/chat/jinja/rendering.h"
 
@@ -8,7 +8,7 @@
 namespace tp::jinja {
 namespace {
 
-// Input is between « and ».
+// Shows input between « and ».
 std::string shown(const MarkedText& text) {
   std::string out;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
@@ -26,7 +26,7 @@ std::string marked(const std::string& source) {
   return shown(Template(source, "t").render(input, {.own = &own}));
 }
 
-TEST(Input, IsWhatTheConversationSays) {
+TEST(Input, ComesFromTheConversation) {
   EXPECT_EQ(marked("[{{ s }}]{{ bos_token }}"), "[« a-b c »]<s>");
   EXPECT_EQ(marked("{{ t }}"), "«x»") << "input wins over the model's own variable";
   EXPECT_EQ(marked("{{ d.k }}{{ d['k'] }}{% for k, v in d.items() %}{{ k }}{% endfor %}"), "«vvkn»");
@@ -43,7 +43,7 @@ TEST(Input, StaysInputThroughOperators) {
   EXPECT_EQ(marked("{{ (l + ['r'])[1:]|join }}"), "«q»r");
 }
 
-TEST(Input, OnlyDecidesWhatATemplateSaysOfItsOwn) {
+TEST(Input, MaySelectTheTemplatesOwnText) {
   EXPECT_EQ(marked("{% if t == 'x' %}yes{% endif %}"), "yes");
   EXPECT_EQ(marked("{{ {'x': 'own'}[t] }}"), "own");
   EXPECT_EQ(marked("{{ s|length }} {{ s.find('b') }} {{ t in s }}"), "7 3 False");
@@ -116,7 +116,7 @@ std::string without_case(std::string text) {
   return text;
 }
 
-// Every letter that neither the template nor printing nor a role could have written.
+// Finds letters that neither the template nor printing nor a role could have written.
 TEST(Input, StaysInputInAllTemplatesThatAreTested) {
   const Json cases = read_json(std::string(TP_TEST_DATA) + "/jinja/cases.json");
   const Json& variables = cases.at("variables");
@@ -140,7 +140,7 @@ TEST(Input, StaysInputInAllTemplatesThatAreTested) {
   EXPECT_GT(checked, 50U);
 }
 
-// Letters of all contents in an alphabet that no template has.
+// Replaces the letters of all contents by an alphabet that no template contains.
 void to_greek(Json& value) {
   if (value.is_structured()) {
     for (auto& [name, member] : value.items()) {
@@ -158,7 +158,7 @@ void to_greek(Json& value) {
   }
 }
 
-TEST(Input, IsWhatRealTemplatesTakeFromConversations) {
+TEST(Input, IsMarkedByRealTemplates) {
   const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "chat";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not on this machine";
   std::size_t greek = 0;
@@ -183,7 +183,7 @@ TEST(Input, IsWhatRealTemplatesTakeFromConversations) {
           ++greek;
           ASSERT_TRUE(text.has_input(i, i + 2)) << entry.path() << "\n" << shown(text);
         }
-        // Names of members are input, but not Greek.
+        // Names of members are input, but not in Greek.
         if (!has_tools && byte >= 'a' && byte <= 'z') {
           ASSERT_FALSE(text.has_input(i, i + 1)) << entry.path() << "\n" << shown(text);
         }

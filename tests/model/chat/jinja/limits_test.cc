@@ -1,4 +1,4 @@
-// Templates that would take for ever, fill the memory or exhaust the stack.
+// Templates that would run forever, fill the memory or exhaust the stack.
 #include "tests/model/chat/jinja/rendering.h"
 
 namespace tp::jinja {
@@ -80,7 +80,7 @@ TEST(JinjaLimits, DeepMessagesAreErrors) {
   expect_error("{{ 1 }}", "nested deeper", {{"deep", deep}});
 }
 
-TEST(JinjaLimits, LongConversationsAreFarFromThem) {
+TEST(JinjaLimits, LeaveRoomForLongConversations) {
   Json messages = Json::array();
   for (int i = 0; i < 2000; ++i)
     messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", repeated("word ", 100)}});

@@ -1,4 +1,4 @@
-// What errors say, and where this interpreter is meant to differ from Jinja2.
+// Error messages, and the intended differences from Jinja2.
 #include "tests/model/chat/jinja/rendering.h"
 
 namespace tp::jinja {
@@ -15,10 +15,9 @@ std::string message_of(const std::string& source, const Json& variables = Json::
 }
 
 TEST(JinjaErrors, NameThePlaceInTheTemplate) {
-  EXPECT_EQ(
-      message_of<CheckpointError>("line one\n  {{ 'ü' }}{% unless x %}"),
-      "DIR/tokenizer_config.json:2:15: cannot read the chat template: 'unless' is no statement that chat "
-      "templates may use here; correct it, or give another one");
+  EXPECT_EQ(message_of<CheckpointError>("line one\n  {{ 'ü' }}{% unless x %}"),
+            "DIR/tokenizer_config.json:2:15: cannot read the chat template: chat templates may not use the "
+            "statement 'unless' here; correct it, or give another one");
   EXPECT_EQ(
       message_of<CheckpointError>("{% if x %}\n{{ 1 "),
       "DIR/tokenizer_config.json:2:1: cannot read the chat template: the tag that begins here has no }}; "
@@ -35,8 +34,9 @@ TEST(JinjaErrors, NameThePlaceInTheTemplate) {
 TEST(JinjaErrors, UnsupportedPartsAreNamed) {
   for (const char* statement :
        {"extends 'a'", "include 'a'", "import 'a' as b", "block a", "do x", "autoescape true"}) {
-    EXPECT_NE(message_of<CheckpointError>("{% " + std::string(statement) + " %}").find("is no statement"),
-              std::string::npos)
+    EXPECT_NE(
+        message_of<CheckpointError>("{% " + std::string(statement) + " %}").find("may not use the statement"),
+        std::string::npos)
         << statement;
   }
   EXPECT_NE(message_of<CheckpointError>("{{ f(*a) }}").find("arguments with * and **"), std::string::npos);
@@ -55,7 +55,7 @@ TEST(JinjaLists, GrowThoughHuggingFaceForbidsIt) {
   EXPECT_EQ(rendered("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}"),
             "[1, 2]21[]");
   EXPECT_TRUE(rendered("{{ [].pop() }}").starts_with("error: "));
-  // A loop goes over the list as it was.
+  // A loop iterates over the original list.
   EXPECT_EQ(rendered("{% set l = [1, 2] %}{% for x in l %}{% set _ = l.append(x) %}{% endfor %}{{ l }}"),
             "[1, 2, 1, 2]");
 }

@@ -19,7 +19,7 @@ inline Json read_json(const std::string& path) {
   return Json::parse(file);
 }
 
-// The text, or "error: " and the message.
+// Returns the text, or "error: " and the message.
 inline std::string rendered(const std::string& source, const Json& variables = Json::object()) {
   try {
     return Template(source, "t").render(variables, {.now = "26 Jul 2024"}).text();

@@ -1,5 +1,5 @@
-// The attention worked example of the founding texts: two heads of width 2 over three tokens, no mask, every
-// step as the runtime does it, on as many ranks as there are heads.
+// The founding texts' worked example of attention: two heads of width 2 over three tokens, without a mask.
+// Each step runs like in the runtime, on as many ranks as there are heads.
 #include "model/kernels/attention.h"
 #include "model/layers/linear/linear.h"
 #include "model/memory/kv_cache.h"
@@ -14,7 +14,7 @@
 namespace tp {
 namespace {
 
-// As in the text: [in_features, out_features] of one head. Checkpoints store the transposed.
+// One head as in the text: [in_features, out_features]. Checkpoints store the transposed matrix.
 using HeadWeight = float[4][2];
 constexpr HeadWeight kQuery[2] = {{{1, 0}, {0, 1}, {1, 0}, {0, 1}}, {{0, 1}, {1, 0}, {0, 1}, {1, 0}}};
 constexpr HeadWeight kKey[2] = {{{1, 0}, {0, 0}, {0, 1}, {1, 0}}, {{0, 1}, {1, 0}, {0, 1}, {1, 0}}};
@@ -26,7 +26,7 @@ constexpr double kExpected[3][4] = {
 
 constexpr MatrixShape kShape{4, 4};
 
-// Both heads below each other, [out_features, in_features].
+// Stacks both heads: [out_features, in_features].
 std::vector<float> transposed(const HeadWeight (&heads)[2]) {
   std::vector<float> values;
   for (const HeadWeight& head : heads) {
@@ -89,7 +89,7 @@ TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
   const TensorView<float> out = all_reduce(comm, o_proj(attended, step));
   for (std::size_t token = 0; token < 3; ++token) {
     for (std::size_t i = 0; i < 4; ++i) {
-      // The text has three decimals.
+      // The text gives three decimals.
       EXPECT_NEAR(out(token, i), kExpected[token][i], 0.0005) << "token " << token << ", feature " << i;
     }
   }

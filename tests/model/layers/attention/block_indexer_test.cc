@@ -92,7 +92,7 @@ std::vector<std::int32_t> chosen_blocks(const BlockIndexerSpec& spec, const Matr
   return reference::highest<double>(scores, std::min(spec.top_k, scores.size()));
 }
 
-// With whole rows of scores, in which blocks that are not chosen have the weight 0.
+// Computes whole rows of scores, in which unchosen blocks have the weight 0.
 Matrix naive(const AttentionSpec& spec, const IndexedWeights& weights, const Matrix& x) {
   const BlockIndexerSpec& indexer = *spec.block_indexer;
   const std::size_t dim = spec.head_dim;
@@ -135,7 +135,7 @@ Matrix naive(const AttentionSpec& spec, const IndexedWeights& weights, const Mat
   return matmul(attended, weights("o"));
 }
 
-// The tokens of x as one sequence, in chunks; the sum over ranks.
+// Runs the tokens of x as one sequence, in chunks. Returns the sum over ranks.
 std::vector<float> run(Communicator& comm, const Attention& attention, TensorView<const float> x,
                        std::size_t chunk, std::size_t block_size) {
   const std::size_t blocks = (x.rows() + block_size - 1) / block_size;
@@ -176,7 +176,7 @@ AttentionSpec random_indexed_spec(Random& random, std::size_t ranks) {
 class BlockIndexerTest : public testing::TestWithParam<bool> {};
 
 // With equal keys, all scores are 0, and blocks at lower positions come first.
-TEST_P(BlockIndexerTest, ReadsTheBlocksWithTheHighestScoresWhateverTheCachesBlocksAndChunks) {
+TEST_P(BlockIndexerTest, ReadsTheHighestBlocksForAnyBlockSizesAndChunks) {
   Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed);

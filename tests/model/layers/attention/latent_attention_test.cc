@@ -48,7 +48,8 @@ Matrix columns_of(const Matrix& x, std::size_t begin, std::size_t count) {
   return part;
 }
 
-// Turns the pairs (2 i, 2 i + 1) of columns [begin, begin + size), or its halves, at positions 0, 1, ...
+// Rotates the pairs (2 i, 2 i + 1) of the columns [begin, begin + size), or its halves, at positions 0, 1,
+// ...
 void rotate(Matrix& x, std::size_t begin, std::size_t size, bool pairs) {
   for (std::size_t t = 0; t < x.rows; ++t) {
     for (std::size_t i = 0; i < size / 2; ++i) {
@@ -63,7 +64,7 @@ void rotate(Matrix& x, std::size_t begin, std::size_t size, bool pairs) {
   }
 }
 
-// With keys and values of every head written out, as the paper defines it.
+// Expands the keys and values of every head, as the paper defines attention.
 Matrix naive(const LatentAttentionSpec& spec, const WeightSource& source, const Matrix& x) {
   const std::size_t heads = spec.num_attention_heads;
   const std::size_t nope = spec.qk_nope_head_dim;
@@ -121,7 +122,7 @@ LatentAttentionSpec random_spec(Random& random, std::size_t ranks) {
   return spec;
 }
 
-// The tokens of x as one sequence, in chunks; the sum over ranks.
+// Runs the tokens of x as one sequence, in chunks. Returns the sum over ranks.
 std::vector<float> run(Communicator& comm, const LatentAttention& attention, const LatentAttentionSpec& spec,
                        TensorView<const float> x, std::size_t chunk, KvType type, std::size_t block_size) {
   const std::size_t blocks = (x.rows() + block_size - 1) / block_size;
@@ -183,7 +184,7 @@ TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
   Random random(9);
   const RandomTensor x(random, 30, 128);
   const Matrix expected = naive(spec, source, Matrix(x.view()));
-  // bf16 keeps 8 bits, of which sums over three products in a row lose some; int4 keeps 4.
+  // bf16 keeps 8 bits, and sums over three products in a row lose some. int4 keeps 4.
   for (const auto& [weights, cache, tolerance] : {std::tuple{WeightType::f32, KvType::bf16, 0.01},
                                                   {WeightType::f32, KvType::int8, 0.02},
                                                   {WeightType::bf16, KvType::bf16, 0.03},
@@ -197,7 +198,7 @@ TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
   }
 }
 
-// What is cached of a token does not depend on the number of ranks or heads.
+// The cached bytes of a token depend neither on the number of ranks nor on the number of heads.
 TEST(LatentAttention, CachesTheLatentAndTheRotatedKeyOnEveryRank) {
   LatentAttentionSpec spec{.num_attention_heads = 128, .q_lora_rank = {}, .kv_lora_rank = 512};
   spec.qk_rope_head_dim = 64;

@@ -187,7 +187,7 @@ constexpr std::size_t kSteps[] = {4, 1, 1, 7};
 constexpr std::size_t kWhole[] = {13};
 constexpr std::size_t kTokens = 13;
 
-// Mixers with groups that divide among the ranks, and that do not.
+// Mixers with groups that divide evenly among the ranks, and mixers with others.
 std::vector<MambaSpec> mixers() {
   MambaSpec scaled = with_norm(mixer_of(6, 2), 2);
   scaled.scales = {0.5F, 1.5F, 0.75F, 1.25F, 0.8F};
@@ -224,7 +224,7 @@ TEST(MambaMixer, HasTheSameBitsOnAnyNumberOfRanksAndInAnySteps) {
   }
 }
 
-// The number of all-reduces of one step, besides the one for the output.
+// The number of all-reduces of one step, except the one for the output.
 std::uint64_t exchanges(const MambaSpec& spec) {
   Communicator& comm = test::world();
   const MixerWeights weights(spec);

@@ -56,7 +56,7 @@ BlockNames mix_names() {
 
 // A layer's weights by name, also as the reference reads them.
 struct MixWeights {
-  // `mixes_in_one`: the checkpoint has a matrix of the shares of the token before.
+  // `mixes_in_one`: the checkpoint stores the previous token's shares in one matrix.
   MixWeights(const Rwkv7Spec& spec, bool mixes_in_one = false) : hidden(spec.num_heads * spec.head_dim) {
     Random random(hidden + (spec.is_first ? 1 : 0));
     const auto add = [&](const std::string& name, std::size_t rows, std::size_t columns, float scale) {
@@ -217,7 +217,7 @@ WeightLoader loader_of(Communicator& comm, const MixWeights& weights, std::size_
           heads};
 }
 
-// Outputs of a sequence whose tokens come in steps of these sizes: of the first layer, and of the second one,
+// Outputs of a sequence whose tokens come in steps of these sizes: the first layer's, and the second layer's,
 // which reads the first one's values. Collective over `comm`.
 struct Outputs {
   std::vector<float> first;

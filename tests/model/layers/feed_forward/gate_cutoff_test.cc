@@ -20,7 +20,7 @@ using reference::RandomTensor;
 
 constexpr std::size_t kTokens = 5;
 constexpr std::size_t kMlpInput = 24;
-constexpr std::size_t kLeafHeads = 4;  // of the model, which determine leaves
+constexpr std::size_t kLeafHeads = 4;  // heads of the model, which determine leaves
 
 BlockNames mlp_names() {
   BlockNames names;
@@ -34,7 +34,7 @@ GatedMlpSpec mlp_spec(std::size_t width) {
   return {.intermediate_size = width, .activation = Activation::gelu_tanh, .gate_cutoff = 0.5F};
 }
 
-// The sum over the ranks of `comm`. leaf_heads: 0 without the same bits.
+// Returns the sum over the ranks of `comm`. leaf_heads: 0 without same bits.
 std::vector<float> output(Communicator& comm, const WeightSource& source, const GatedMlpSpec& spec,
                           TensorView<const float> x, std::size_t leaf_heads) {
   WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {}, WeightLoader::Mode::weights,
@@ -48,8 +48,8 @@ std::vector<float> output(Communicator& comm, const WeightSource& source, const 
   return sum;
 }
 
-// Widths that divide among the ranks, and that do not.
-TEST(GateCutoff, IsThatOfAllColumnsOnAnyNumberOfRanks) {
+// Widths that divide evenly among the ranks, and other widths.
+TEST(GateCutoff, EqualsTheCutoffOfAllColumnsOnAnyNumberOfRanks) {
   Communicator& comm = test::world();
   Communicator self(MPI_COMM_SELF);
   const SyntheticWeights source(DType::f32, 5);
@@ -79,7 +79,7 @@ TEST(GateCutoff, IsOneSmallAllReduce) {
             kTokens * (2 * sizeof(double) + kMlpInput * sizeof(float)));
 }
 
-// `plan` counts it in a step without weights.
+// `plan` counts the cutoff's all-reduce in a step without weights.
 TEST(GateCutoff, IsCountedInStepsOfShapes) {
   const SyntheticWeights source(DType::f32, 6);
   WeightLoader loader(source, {0, 2}, WeightType::f32, {}, WeightLoader::Mode::shapes);

@@ -21,7 +21,7 @@ using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
 
-// Results are near 1, sums of some 100 products: float32 keeps them to 1e-6.
+// Results are near 1, as sums of some 100 products. float32 keeps them to 1e-6.
 constexpr double kTolerance = 1e-5;
 
 BlockNames names_of_experts() {
@@ -131,7 +131,7 @@ MixtureOfExpertsSpec random_spec(Random& random) {
   return spec;
 }
 
-// Floats of workspace that a step of so many tokens may take.
+// Returns the largest workspace of a step with this many tokens, in floats.
 std::size_t worst_case(const MixtureOfExperts& experts, std::size_t tokens, std::size_t hidden_size) {
   Workspace workspace = Workspace::counting();
   const PartialSum sum = experts(TensorView<const float>(nullptr, tokens, hidden_size), {{}, workspace});
@@ -139,7 +139,7 @@ std::size_t worst_case(const MixtureOfExperts& experts, std::size_t tokens, std:
   return workspace.peak_bytes() / sizeof(float);
 }
 
-// Also of one token, of ranks that own no column of an expert, and of experts that no token takes.
+// Covers single tokens, ranks that own no column of an expert, and experts without tokens.
 TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
   Communicator& comm = test::world();
   const TpRank tp{comm.rank(), comm.size()};
@@ -206,8 +206,8 @@ TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
   }
 }
 
-// Near a tie one bit decides; so the router must give the same bits on every rank, however many threads a
-// rank has, and whichever other tokens are in the batch.
+// Near a tie, one bit decides. So the router must give the same bits on every rank, for any number of threads
+// and any other tokens in the batch.
 TEST(Router, ChoosesTheSameOnRanksWithDifferentNumbersOfThreads) {
   Communicator& comm = test::world();
   constexpr std::size_t kExperts = 64;

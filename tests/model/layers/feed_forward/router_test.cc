@@ -67,19 +67,19 @@ TEST(ChooseExperts, TakesTheLowerIndexOfEqualExpertsAndOfEqualGroups) {
   EXPECT_EQ(choose(grouped, {0, 3, 3, 1, 2, 3}).experts, (std::vector<std::size_t>{1, 2, 3}));
 }
 
-// Expert 4 is the second best of all, but its group is the worst.
+// Expert 4 is the second best, but its group is the worst.
 TEST(ChooseExperts, LooksOnlyIntoTheBestGroups) {
   RouterSpec spec{.num_experts = 6, .num_experts_per_tok = 2, .num_groups = 3, .groups_per_tok = 2};
   spec.experts_scoring_group = 2;
   const std::vector<float> logits = {0.5F, 0.4F, 3.0F, 0.0F, 2.0F, -9.0F};
   spec.scoring = Scoring::sigmoid;
   EXPECT_EQ(choose(spec, logits).experts, (std::vector<std::size_t>{2, 0}));
-  // By their best expert alone the groups rank otherwise.
+  // The groups have a different order by their best expert.
   spec.experts_scoring_group = 1;
   EXPECT_EQ(choose(spec, logits).experts, (std::vector<std::size_t>{2, 4}));
 }
 
-// All biased scores of the kept group are below 0, and what is ruled out must not win against them.
+// All biased scores of the kept group are below 0. Excluded experts must not win against them.
 TEST(ChooseExperts, DoesNotFallBackOnOtherGroupsWhereTheBestScoreBelowZero) {
   RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 2, .num_groups = 2, .groups_per_tok = 1};
   spec.scoring = Scoring::sigmoid;
@@ -107,9 +107,9 @@ TEST(ChooseExperts, NormalizesToTheScale) {
   EXPECT_EQ(choose(spec, logits).weights, (std::vector<float>{1.25F, 1.25F}));
 }
 
-// Logits 4, 3.9, 3 and -4 with a tolerance of 0.1: beside 4 only 3.9 counts; beside 3.9, when 4 is chosen, no
-// other. With 0.5, 3 counts for both.
-TEST(ChooseExperts, MixesSparselyWhatIsWithinTheToleranceOfTheBest) {
+// Logits 4, 3.9, 3 and -4 with a tolerance of 0.1: next to 4, only 3.9 counts; next to 3.9, after 4 is
+// chosen, no other expert counts. With 0.5, 3 counts for both.
+TEST(ChooseExperts, MixesOnlyExpertsWithinTheToleranceOfTheBest) {
   RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 2};
   spec.scoring = Scoring::sparse_mixer;
   spec.tolerance = 0.1F;
@@ -128,7 +128,7 @@ TEST(ChooseExperts, DividesByNoLessThanTheLeastSum) {
   RouterSpec spec{.num_experts = 3, .num_experts_per_tok = 1};
   spec.normalize = true;
   spec.least_sum = 0.5F;
-  // The bias makes the choice of an expert whose softmax is 1 / 4.
+  // The bias selects an expert whose softmax is 1 / 4.
   const float low = std::log(0.5F);
   EXPECT_NEAR(choose(spec, {low, 0.0F, low}, {9, 0, 0}).weights[0], 0.5, 1e-6);
 }
@@ -140,7 +140,7 @@ TEST(ChooseExperts, AddsToTheSumThatItDividesBy) {
   EXPECT_NEAR(choose(spec, {0, 0, -9}).weights[0], 0.5 / 1.5, 1e-6);
 }
 
-TEST(ChooseExperts, StaysWithinItsExpertsWhereLogitsAreNoNumbersOrHuge) {
+TEST(ChooseExperts, StaysWithinItsExpertsForNanOrHugeLogits) {
   RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 4, .num_groups = 2, .groups_per_tok = 2};
   for (const Scoring scoring : {Scoring::softmax, Scoring::sigmoid}) {
     spec.scoring = scoring;
@@ -153,7 +153,7 @@ TEST(ChooseExperts, StaysWithinItsExpertsWhereLogitsAreNoNumbersOrHuge) {
 }
 
 TEST(Routing, ListsEveryExpertsRowsInOrder) {
-  const std::vector<std::size_t> experts = {2, 0, 0, 3, 2, 3};  // of three tokens
+  const std::vector<std::size_t> experts = {2, 0, 0, 3, 2, 3};  // experts of three tokens
   const std::vector<float> weights = {1, 2, 3, 4, 5, 6};
   const Routing routing(4, 2, experts, weights);
   const auto expect = [&](std::size_t expert, const std::vector<std::size_t>& rows,

@@ -18,10 +18,10 @@ using reference::RandomTensor;
 
 constexpr std::size_t kHeads = 8;
 constexpr std::size_t kHeadDim = 6;
-constexpr double kTolerance = 4e-6;  // as the kernel's
+constexpr double kTolerance = 4e-6;  // as in the kernel's test
 constexpr NormSpec kWithoutBias{.kind = NormSpec::Kind::layer, .eps = 1e-5F, .bias = false};
 
-// Every head of `own`, by itself, by its own gain.
+// Normalizes every head of `own` by itself, with its own gain.
 Matrix normed_heads(const Matrix& x, const std::vector<float>& gains, Range own) {
   Matrix y = x;
   for (std::size_t head = own.begin; head < own.end; ++head) {
@@ -85,7 +85,7 @@ TEST(HeadNorm, NormsAllHeadsByAGainThatTheyShare) {
   EXPECT_CLOSE(x.view(), expected, kTolerance);
 }
 
-TEST(Norm, HasNoParametersWhereTheSpecSaysSo) {
+TEST(Norm, HasNoParametersIfTheSpecHasNone) {
   const test::MemoryWeights nothing;
   WeightLoader loader(nothing, {0, 1}, WeightType::f32, {});
   const Norm norm(loader, "absent", 16,

@@ -19,8 +19,8 @@ using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
 
-// Weights have a standard deviation of 1/sqrt(in_features) and inputs are in [-1, 1): sums are near 1, and
-// float32 keeps them to some 1e-6 in whatever order they are taken.
+// Weights have a standard deviation of 1/sqrt(in_features) and inputs are in [-1, 1). So sums are near 1, and
+// float32 keeps them to some 1e-6 in any order.
 constexpr double kTolerance = 5e-6;
 
 Matrix stored(const WeightSource& source, const std::string& name, MatrixShape shape) {
@@ -90,7 +90,7 @@ TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
                kTolerance);
 }
 
-// Three input features on four ranks leave one with nothing but its zero; the bias must be counted once.
+// With three input features on four ranks, one rank has only a zero. The bias must be counted once.
 TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
   Communicator& comm = test::world();
   const TpRank tp{comm.rank(), comm.size()};
@@ -115,9 +115,9 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
   }
 }
 
-// A gated layer and the next one may hold different types, of which not all take the same number of tokens in
-// tiles. The sums are the same to the bit, as the same numbers are rounded.
-TEST(ColumnParallelLinear, GivesGatedActivationsAsTheNextLayerTakesThem) {
+// A gated layer and the next one may have different types, which use tiles for different numbers of tokens.
+// The sums have equal bits, because equal numbers are rounded.
+TEST(ColumnParallelLinear, GivesGatedActivationsInTheNextLayersForm) {
   Communicator& comm = test::world();
   const TpRank tp{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 5);
@@ -149,7 +149,7 @@ TEST(ColumnParallelLinear, GivesGatedActivationsAsTheNextLayerTakesThem) {
   }
 }
 
-// A checkpoint may keep a weight as [in_features, out_features].
+// Returns the transposed matrix, because a checkpoint may store a weight as [in_features, out_features].
 Matrix transposed(const Matrix& matrix) {
   Matrix out(matrix.columns, matrix.rows);
   for (std::size_t r = 0; r < matrix.rows; ++r) {
@@ -239,8 +239,8 @@ TEST(VocabParallelEmbedding, ScalesTokensAndAddsLearnedPositions) {
   }
 }
 
-// Rows 0 and 1 are of no position, as in OPT.
-TEST(VocabParallelEmbedding, FindsPositionZeroInTheRowThatTheModelSays) {
+// Rows 0 and 1 belong to no position, as in OPT.
+TEST(VocabParallelEmbedding, FindsPositionZeroInTheModelsRow) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 5);
   const MatrixShape shape{11, 6};

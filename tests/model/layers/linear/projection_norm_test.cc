@@ -54,7 +54,7 @@ std::vector<float> columns_of(TensorView<const float> x, Range heads) {
   return values;
 }
 
-// What this rank has of the normed query and key. Collective over `comm`.
+// This rank's part of the normed query and key.
 struct Normed {
   std::vector<float> query;
   std::vector<float> key;
@@ -76,8 +76,8 @@ Normed norm(Communicator& comm, const WeightSource& source, const AttentionSpec&
   return own;
 }
 
-// KV heads that divide among the ranks, that do not, and that several ranks hold.
-TEST(ProjectionNorm, IsThatOfTheUnshardedProjections) {
+// KV heads that divide evenly among the ranks, others, and heads that several ranks hold.
+TEST(ProjectionNorm, MatchesTheUnshardedProjections) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 5);
   for (const auto& [heads, kv_heads] : {std::pair<std::size_t, std::size_t>{4, 4}, {8, 2}, {6, 3}, {4, 1}}) {
@@ -95,7 +95,7 @@ TEST(ProjectionNorm, IsThatOfTheUnshardedProjections) {
       }
       return part;
     };
-    // Float32 noise, and squares rounded to 2^-22 beside means of about 1/3.
+    // Float32 noise, and squares rounded to 2^-22 with means of about 1/3.
     EXPECT_CLOSE(TensorView<const float>(own.query.data(), kTokens, own.shard.local_heads() * kHeadDim),
                  expected(query.view(), "q_norm", own.shard.query_heads), 5e-6);
     EXPECT_CLOSE(TensorView<const float>(own.key.data(), kTokens, own.shard.local_kv_heads() * kHeadDim),
@@ -151,7 +151,7 @@ TEST(SumSquares, RoundsEveryHeadsSumToTheGrid) {
   // 1.000001 and 0.00000001 are 4.19 and 0.04 steps above whole numbers.
   EXPECT_EQ(sum[0], 10.0 + 4 * step);
   kernels::sum_squares({x.data(), 1, 0, 6}, 2, {sum.data(), 1, 1});
-  EXPECT_EQ(sum[0], 0.0);  // of a rank that owns no head
+  EXPECT_EQ(sum[0], 0.0);  // sum of a rank that owns no head
 }
 
 }  // namespace

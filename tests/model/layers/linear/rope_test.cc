@@ -37,7 +37,7 @@ TEST(Rope, LinearDividesEveryFrequency) {
   expect_frequencies(10000.0, scaling, 64);
 }
 
-// Unlike partial RoPE, the whole width divides the exponents.
+// Unlike in partial RoPE, the whole width divides the exponents.
 TEST(Rope, ProportionalTurnsTheFirstPairsOnly) {
   RopeScaling scaling{.kind = RopeScaling::Kind::proportional, .turning_part = 0.5};
   const Rope rope({10000.0, scaling, 8}, 4096);
