@@ -62,11 +62,16 @@ inline std::size_t query_stride(const KvLayout& layout) {
                        : (layout.key_dim + KvLayout::kPanel - 1) / KvLayout::kPanel * KvLayout::kPanel;
 }
 
-// Bytes of a step's latents as bf16.
+// Bytes of a step's latents in float32. bf16 needs less.
 inline std::size_t widened_bytes(const KvLayout& layout) {
-  if (!layout.latent || layout.type != KvType::int8) return 0;
-  return blocks_per_step(layout) * ((layout.block_size + 1) / 2 * 2) * layout.row_columns() *
-         sizeof(std::uint16_t);
+  if (!layout.latent) return 0;
+  constexpr std::size_t kWholePanels = 2 * KvLayout::kPanel;  // columns
+  const std::size_t columns = (layout.row_columns() + kWholePanels - 1) / kWholePanels * kWholePanels;
+  return step_columns(layout) * columns * sizeof(float);
+}
+
+inline std::size_t turned_floats(const KvLayout& layout) {
+  return layout.latent ? layout.row_columns() * kMaxTurnedPositions : 0;
 }
 
 // Divides a thread's scratch into arrays that begin on cache lines. Without memory, only counts.
@@ -106,6 +111,7 @@ struct TileScratch {
   std::uint32_t* weight_pairs;
   IntegerRow* integer_rows;
   unsigned char* widened;
+  float* turned;
   std::size_t* position;
   std::size_t* visible_begin;
   std::size_t* visible_end;
@@ -123,6 +129,7 @@ struct TileScratch {
         weight_pairs(carve.take<std::uint32_t>(rows * step_columns(layout) / 2)),
         integer_rows(carve.take<IntegerRow>(rows)),
         widened(carve.take<unsigned char>(widened_bytes(layout))),
+        turned(carve.take<float>(turned_floats(layout))),
         position(carve.take<std::size_t>(rows)),
         visible_begin(carve.take<std::size_t>(rows)),
         visible_end(carve.take<std::size_t>(rows)),

@@ -150,6 +150,7 @@ void TiledAttention::attend(const Tile& tile, const SeenSplits& splits, std::siz
            .values_offset = layout_.values_offset(),
            .key_scales_offset = layout_.key_scales_offset(),
            .value_scales_offset = layout_.value_scales_offset(),
+           .latent_bytes = layout_.index_offset(),
            .blocks_per_step = blocks_per_step(layout_),
            .position = own.position,
            .visible_begin = own.visible_begin,
@@ -168,7 +169,8 @@ void TiledAttention::attend(const Tile& tile, const SeenSplits& splits, std::siz
            .query_pairs = own.query_pairs,
            .weight_pairs = own.weight_pairs,
            .integer_rows = own.integer_rows,
-           .widened = own.widened});
+           .widened = own.widened,
+           .turned = own.turned});
 }
 
 TiledAttention::Kernel TiledAttention::kernel() const {

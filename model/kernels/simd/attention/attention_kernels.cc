@@ -6,9 +6,8 @@
 #include "model/kernels/simd/attention/attention_products.h"
 #include "model/kernels/simd/attention/attention_softmax.h"
 #include "model/kernels/simd/attention/attention_tile.h"
+#include "model/kernels/simd/attention/latent_floats.h"
 #include "model/kernels/simd/vector/vector.h"
-
-#include <type_traits>
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
@@ -46,64 +45,6 @@ void score_panels(const Step& step, std::size_t row, std::size_t block, std::siz
       }
       store(sums[r][p], step.scores(row + r, block) + (panel + p) * kLanes);
     }
-  }
-}
-
-// The scores of some positions of latents, each of which is stored as a row.
-template <class Cache, std::size_t Rows, std::size_t Steps>
-void score_positions(const Step& step, std::size_t row, std::size_t block, std::size_t position) {
-  constexpr std::size_t kPositions = Steps * Cache::kStep;
-  const AttentionTile& tile = step.tile;
-  const float* query = tile.query + row * tile.query_stride;
-  const std::size_t step_bytes = tile.row_columns / kLanes * Cache::kBytes;
-  const unsigned char* stored =
-      tile.blocks[block] + tile.values_offset + position / Cache::kStep * step_bytes;
-  const auto add_products = [&](std::size_t begin, std::size_t end, Vector(&sums)[Rows][kPositions]) {
-    for (std::size_t i = begin; i < end; i += kLanes) {
-      Vector elements[kPositions];
-      for (std::size_t s = 0; s < Steps; ++s) {
-        Cache::load(stored + s * step_bytes + i / kLanes * Cache::kBytes, elements + s * Cache::kStep);
-      }
-      for (std::size_t r = 0; r < Rows; ++r) {
-        const Vector q = load(query + r * tile.query_stride + i);
-        for (std::size_t p = 0; p < kPositions; ++p) multiply_add(elements[p], q, sums[r][p]);
-      }
-    }
-  };
-  Vector sums[Rows][kPositions] = {};
-  add_products(0, tile.value_columns, sums);
-  Vector rest[Rows][kPositions] = {};
-  add_products(tile.value_columns, tile.row_columns, rest);
-  for (std::size_t r = 0; r < Rows; ++r) {
-    float* scores = step.scores(row + r, block) + position;
-    for (std::size_t p = 0; p < kPositions; ++p) {
-      if constexpr (Cache::kScaled) {
-        scores[p] = sum_of_elements(sums[r][p]) * step.floats(block, tile.value_scales_offset)[position + p] +
-                    sum_of_elements(rest[r][p]) * step.floats(block, tile.key_scales_offset)[position + p];
-      } else {
-        sums[r][p] += rest[r][p];
-        scores[p] = sum_of_elements(sums[r][p]);
-      }
-    }
-  }
-}
-
-// Latents use the causal pattern. Positions outside `seen` get no scores; mask overwrites them.
-template <class Products, std::size_t Rows>
-void score_latents(const Step& step, std::size_t row, std::size_t block, Columns seen) {
-  using Cache = typename Products::Cache;
-  const auto score_some = [&]<std::size_t kCount>(std::integral_constant<std::size_t, kCount>,
-                                                  std::size_t at) {
-    score_positions<Cache, Rows, kCount>(step, row, block, at);
-  };
-  constexpr std::size_t kSteps = kVectors<Rows> / Cache::kStep > 0 ? kVectors<Rows> / Cache::kStep : 1;
-  constexpr std::size_t kPositions = kSteps * Cache::kStep;
-  std::size_t position = seen.begin / Cache::kStep * Cache::kStep;
-  for (; position + kPositions <= seen.end; position += kPositions) {
-    score_some(std::integral_constant<std::size_t, kSteps>{}, position);
-  }
-  for (; position < seen.end; position += Cache::kStep) {
-    score_some(std::integral_constant<std::size_t, 1>{}, position);
   }
 }
 
@@ -162,8 +103,6 @@ void attend_rows(const Step& step, std::size_t row) {
     sees_any = true;
     if constexpr (Products::kInIntegers) {
       score_block<Rows>(step, row, block);
-    } else if constexpr (Products::kKeysAreRows) {
-      score_latents<Products, Rows>(step, row, block, seen);
     } else {
       score<Products, Rows>(step, row, block);
     }
@@ -202,7 +141,7 @@ using Int8Products = WidenedProducts<Int8>;
 extern const AttentionKernels kAttentionKernels;
 const AttentionKernels kAttentionKernels = {
     attend<WidenedProducts<F32>>, attend<WidenedProducts<Bf16>>, attend<Int8Products>,
-    attend<LatentProducts<F32>>,  attend<LatentProducts<Bf16>>,  attend<LatentProducts<LatentInt8>>,
+    attend_latents<F32>,          attend_latents<Bf16>,          attend_latents<LatentInt8>,
 #if defined(__AVX512BF16__)
     attend<PairProducts>,         attend_bf16_latents,
 #else

@@ -105,7 +105,6 @@ struct Widened {
 template <class CacheType>
 struct WidenedProducts {
   using Cache = CacheType;
-  static constexpr bool kKeysAreRows = false;
   static constexpr bool kInIntegers = false;
   static void round_query(const AttentionTile& /*tile*/) {}
   static void round_weights(const Step& /*step*/, std::size_t /*row*/) {}
@@ -118,12 +117,6 @@ struct WidenedProducts {
     const std::size_t stride = tile.blocks_per_step * tile.padded_block;
     return Widened<Cache, Rows, Vectors>{tile.scores + row * stride + column, stride, ahead};
   }
-};
-
-// WidenedProducts for latents.
-template <class CacheType>
-struct LatentProducts : WidenedProducts<CacheType> {
-  static constexpr bool kKeysAreRows = true;
 };
 
 #if defined(__AVX512BF16__)
@@ -165,7 +158,6 @@ void round_row(const float* x, std::size_t size, std::uint32_t* pairs) {
 
 struct PairProducts {
   using Cache = Bf16;
-  static constexpr bool kKeysAreRows = false;
   static constexpr bool kInIntegers = false;
   static void round_query(const AttentionTile& tile) {
     for (std::size_t r = 0; r < tile.rows; ++r) {

@@ -6,6 +6,9 @@
 
 namespace tp::kernels {
 
+// The most latents that are transposed together.
+inline constexpr std::size_t kMaxTurnedPositions = 32;
+
 // Sums and units of a row for attention in integers.
 struct IntegerRow {
   float query_unit;
@@ -34,6 +37,7 @@ struct AttentionTile {
   std::size_t values_offset;
   std::size_t key_scales_offset;  // int8 only
   std::size_t value_scales_offset;
+  std::size_t latent_bytes;  // bytes of a block's latents with their scales
   // Blocks per step of the online softmax. In a sequence, steps begin at multiples of this number, so that a
   // row's arithmetic does not depend on where its tile begins.
   std::size_t blocks_per_step;
@@ -63,9 +67,10 @@ struct AttentionTile {
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
   IntegerRow* integer_rows;  // [rows]
-  // scratch for latent_int8_pairs: the latents of a step in bf16, [blocks_per_step, (block_size + 1) / 2,
-  // row_columns, 2]
+  // scratch for latents of a step in another type: in float32 [blocks_per_step * padded_block, row_columns],
+  // or for latent_int8_pairs in bf16 [blocks_per_step, (block_size + 1) / 2, row_columns, 2]
   unsigned char* widened;
+  float* turned;  // scratch: [row_columns, kMaxTurnedPositions] transposed latents
 };
 
 // One kernel per type of cache. Kernels write out, maxima and sums.

@@ -11,6 +11,7 @@
 
 #include "model/kernels/simd/attention/attention_products.h"
 #include "model/kernels/simd/attention/attention_softmax.h"
+#include "model/kernels/simd/attention/block_fetch.h"
 #include "model/kernels/simd/attention/latents.h"
 #include "model/kernels/simd/vector/quarters.h"
 
@@ -60,42 +61,6 @@ class PairRuns {
  private:
   PairRun runs_[kMostBlocks];
   std::size_t size_ = 0;
-};
-
-// Prefetches the next blocks to the second-level cache, some lines at a time while other blocks are
-// multiplied.
-class BlockFetch {
- public:
-  BlockFetch(const Step& step, std::size_t block_bytes) : block_bytes_(block_bytes) {
-    const AttentionTile& tile = step.tile;
-    const std::size_t known = tile.num_blocks + tile.next_blocks;
-    block_ = tile.blocks + step.end;
-    end_ = tile.blocks + min(step.end + tile.blocks_per_step, known);
-    // some() is called once per pair of positions for scores, and as often for values.
-    const std::size_t lines = tile.blocks_per_step * block_bytes / kVectorBytes;
-    const std::size_t pairs = tile.blocks_per_step * tile.block_size / 2;
-    const std::size_t calls = 2 * pairs * ((tile.rows + 7) / 8);
-    lines_ = (lines + calls - 1) / (calls == 0 ? 1 : calls);
-  }
-
-  void some() {
-    if (block_ == end_) return;
-    const unsigned char* const last = *block_ + block_bytes_;
-    const unsigned char* line = *block_ + done_;
-    for (std::size_t i = 0; i < lines_ && line < last; ++i, line += kVectorBytes)
-      __builtin_prefetch(line, 0, 2);
-    done_ = static_cast<std::size_t>(line - *block_);
-    if (line < last) return;
-    ++block_;
-    done_ = 0;
-  }
-
- private:
-  std::size_t block_bytes_;
-  const unsigned char* const* block_;
-  const unsigned char* const* end_;
-  std::size_t lines_;
-  std::size_t done_ = 0;  // fetched bytes of *block_
 };
 
 constexpr auto plus = [](const Vector& a, const Vector& b) {
@@ -278,8 +243,8 @@ template <class Cache>
 void attend_latent_step(const Step& step, const unsigned char* const* blocks) {
   const AttentionTile& tile = step.tile;
   const std::size_t rows = tile.rows;
-  BlockFetch fetch(step, Cache::kScaled ? tile.value_scales_offset + tile.padded_block * sizeof(float)
-                                        : tile.key_scales_offset);
+  // some() is called once per pair of positions for scores, and as often for values.
+  BlockFetch fetch(step, tile.blocks_per_step * tile.block_size * ((rows + 7) / 8));
   std::size_t row = 0;
   for (; row + 8 <= rows; row += 8) attend_latent_rows<Cache, 8>(step, blocks, row, fetch);
   for (; row + 4 <= rows; row += 4) attend_latent_rows<Cache, 4>(step, blocks, row, fetch);
