@@ -171,7 +171,7 @@ inline void turn_latents(const AttentionTile& tile, const LatentPanels& panels, 
       turn_columns(panels.at(first + v * kLanes, column), kPanelColumns, out + v * kLanes);
   }
 }
-// The same from a cache of floats, whose blocks have multiples of 16 positions.
+// Transposes latents of a cache of floats, whose blocks have multiples of 16 positions.
 inline void turn_stored(const AttentionTile& tile, const StoredLatents<F32>& stored, std::size_t first,
                         std::size_t vectors, Columns columns) {
   for (std::size_t v = 0; v < vectors; ++v) {
