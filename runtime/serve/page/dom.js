@@ -1,6 +1,7 @@
 // Elements are built node by node: what is passed as a string becomes text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 // Strokes on a 24 x 24 grid.
 const ICONS = {
@@ -39,6 +40,14 @@ export function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);
+  return node;
+}
+
+// A tree of tex.js, whose names of elements and attributes are the page's own.
+export function mathElement({ tag, attributes, children }) {
+  const node = document.createElementNS(MATHML, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children.map((child) => (typeof child === "string" ? child : mathElement(child))));
   return node;
 }
 
