@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { ANSWER, ask, count, done, idle, limitTokens, ready, textOf, words } from "./page_steps.mjs";
 import { markdownCases } from "./markdown_cases.mjs";
+import { messageCases } from "./message_cases.mjs";
 import { storageCases } from "./storage_cases.mjs";
 
 async function streams({ page, shot }) {
@@ -309,6 +310,7 @@ export const cases = [
   ["conversations survive a reload", survivesReload],
   ["keeps the part of an answer that was there before a reload", keepsPartOfAnswer],
   ...markdownCases,
+  ...messageCases,
   ...storageCases,
   ["tells that the server is gone", tellsThatServerIsGone],
   ["tries again", triesAgain],

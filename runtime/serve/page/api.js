@@ -2,12 +2,13 @@
 
 const KEY = "tp-infer.key";
 
-// `kind` is "gone" (no answer), "broken" (the stream ended too early), "refused" (the server says why) or "key".
+// `details` are the members of the server's error. `kind` is "gone" (no answer), "broken" (the stream ended too early), "refused" (the server says why) or "key".
 export class ApiError extends Error {
-  constructor(kind, message, status = 0) {
+  constructor(kind, message, status = 0, details = {}) {
     super(message);
     this.kind = kind;
     this.status = status;
+    this.details = details;
   }
 }
 
@@ -58,8 +59,10 @@ async function fetchOnce(path, { body, signal }) {
 
 async function refusal(response) {
   let message = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+  let details = {};
   try {
     const { error } = await response.json();
+    details = error ?? {};
     message = typeof error === "string" ? error : (error?.message ?? message);
   } catch {
     // No JSON: the status has to do.
@@ -68,7 +71,7 @@ async function refusal(response) {
     const wait = response.headers.get("Retry-After");
     message += wait ? ` Try again in ${wait} s.` : "";
   }
-  return new ApiError(response.status === 401 ? "key" : "refused", message, response.status);
+  return new ApiError(response.status === 401 ? "key" : "refused", message, response.status, details);
 }
 
 // A response with a status below 400; else an ApiError. Asks for a key if the server wants one, unless `quiet`.
@@ -84,6 +87,13 @@ export async function send(path, options = {}) {
 export async function getJson(path, options) {
   const response = await send(path, options);
   return response.json();
+}
+
+// The tokens of a text, without those that begin or end a prompt.
+export async function countTokens(text, model) {
+  const body = { model, content: text };
+  const { count } = await getJson("tokenize", { body, quiet: true });
+  return count;
 }
 
 // The values of the `data:` lines of a body, one per event. Comments, which keep proxies from closing the connection, are
@@ -122,7 +132,7 @@ export async function* stream(path, body, signal) {
     for await (const data of events(response.body)) {
       if (data === "[DONE]") return;
       const chunk = JSON.parse(data);
-      if (chunk.error) throw new ApiError("refused", chunk.error.message ?? String(chunk.error));
+      if (chunk.error) throw new ApiError("refused", chunk.error.message ?? String(chunk.error), 0, chunk.error);
       yield chunk;
     }
   } catch (error) {
