@@ -68,6 +68,7 @@ const EXACT = [
   ["\\sin(x)", `<mrow><mi>sin</mi>${OPEN}<mi>x</mi>${CLOSE}</mrow>`],
   ["\\Omega", `<mi mathvariant="normal">Ω</mi>`],
   ["\\mathrm{ab}", `<mi>ab</mi>`],
+  ["\\mathit{ab}", `<mrow><mi>a</mi><mi>b</mi></mrow>`],
   ["\\mathbb{R}", `<mi>ℝ</mi>`],
   ["\\mathbf{A1}", `<mi>𝐀𝟏</mi>`],
   [
@@ -115,7 +116,8 @@ const TEXTS = [
   ["costs $5, and $x$", ["x"]],
   ["$x + \\$5$", ["x + \\$5"]],
   ["$2\\pi r$ $3 \\text{ if so or not}$ $ab = c$", ["2\\pi r", "3 \\text{ if so or not}", "ab = c"]],
-  ["$$x$$ \\(y\\) \\[z\nw\\]", ["x", "y", "z\nw"]],
+  ["$$x$$ \\(y\\) \\[z\n= w\\]", ["x", "y", "z\n= w"]],
+  ["as in \\[1\\] and \\[see there\\]", []],
 ];
 
 test("formulas are found, and prices are not", () => {

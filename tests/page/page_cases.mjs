@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { ANSWER, ask, count, done, idle, limitTokens, ready, textOf, words } from "./page_steps.mjs";
+import { axeCases } from "./axe_cases.mjs";
+import { formulaCases } from "./formula_cases.mjs";
 import { markdownCases } from "./markdown_cases.mjs";
 import { messageCases } from "./message_cases.mjs";
 import { storageCases } from "./storage_cases.mjs";
@@ -310,6 +312,7 @@ export const cases = [
   ["conversations survive a reload", survivesReload],
   ["keeps the part of an answer that was there before a reload", keepsPartOfAnswer],
   ...markdownCases,
+  ...formulaCases,
   ...messageCases,
   ...storageCases,
   ["tells that the server is gone", tellsThatServerIsGone],
@@ -324,5 +327,6 @@ export const cases = [
   ["shows refusals and lost connections", showsRefusalsAndBreaks, []],
   ["asks for the key", asksForKey, ["--api-key", "secret"]],
   ["chooses among models", choosesAmongModels, ["--models", "small,large,old"]],
+  ...axeCases,
   ["continues a text without a chat template", continuesText, ["--no-chat"]],
 ];

@@ -2,7 +2,7 @@
 
 import { Answer } from "./answer.js";
 import { FileList, listenForFiles } from "./attachments.js";
-import { append, branch, prompt, select, versions } from "./conversation.js";
+import { append, branch, prompt, select, titleOf, versions } from "./conversation.js";
 import { announce, element, find, setIcon } from "./dom.js";
 import { plural } from "./format.js";
 import { MessageView, fit } from "./message_view.js";
@@ -93,6 +93,8 @@ export class Chat {
     this.log.replaceChildren(...[...this.views.values()].map((view) => view.node));
     for (const id of this.views.keys()) this.showMessage(this.conversation.messages[id]);
     find("welcome").hidden = this.views.size > 0;
+    find("chat-title").hidden = this.views.size === 0;
+    find("chat-title").textContent = titleOf(this.conversation);
     this.showButton();
   }
 

@@ -15,6 +15,9 @@ function isProse(inner) {
   return PROSE.test(inner.replace(/\\[A-Za-z]+(?:\s*\{[^{}]*\})?/g, "\\"));
 }
 
+// More than words and numbers, which have escaped brackets in Markdown: \[1\].
+const isMath = (inner) => /[^\w\s,.;:]/.test(inner);
+
 function mayBeFormula(inner) {
   return inner.length <= MAX_LENGTH && inner.trim() !== "" && !inner.includes("`");
 }
@@ -40,7 +43,9 @@ function bracketed(text, at) {
   BRACKET.lastIndex = at + 2;
   const found = close && BRACKET.exec(text);
   if (!found || found[0][1] !== close) return null;
-  return { inner: text.slice(at + 2, found.index), end: found.index + 2, isDisplayed: close === "]" };
+  const inner = text.slice(at + 2, found.index);
+  const isDisplayed = close === "]";
+  return isDisplayed && !isMath(inner) ? null : { inner, end: found.index + 2, isDisplayed };
 }
 
 function betweenDollars(text, at) {

@@ -185,7 +185,7 @@ class Parser {
     if (symbols.LIMITS.has(name)) return functionName(symbols.LIMITS.get(name), true);
     if (symbols.SPACES.has(name)) return space(symbols.SPACES.get(name));
     if (symbols.ACCENTS.has(name)) return this.accent(...symbols.ACCENTS.get(name));
-    if (symbols.FONTS.has(name)) return word(restyled(this.argument(), symbols.FONTS.get(name)));
+    if (symbols.FONTS.has(name)) return this.inFont(symbols.FONTS.get(name));
     if (symbols.STRETCHED_ARROWS.has(name)) return this.arrow(symbols.STRETCHED_ARROWS.get(name));
     if (symbols.FRACTIONS.has(name))
       return node("mfrac", { ...symbols.FRACTIONS.get(name) }, this.argument(), this.argument());
@@ -260,6 +260,12 @@ class Parser {
     return below
       ? { ...node("munderover", {}, arrow, padded(below), padded(above)), role: "operator" }
       : { ...node("mover", {}, arrow, padded(above)), role: "operator" };
+  }
+
+  // Letters in italics are not a word, because <mi> shows several letters upright.
+  inFont(font) {
+    const part = restyled(this.argument(), font);
+    return font === "it" ? part : word(part);
   }
 
   binomial(style) {
