@@ -8,7 +8,8 @@ import test from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { formulasIn } from "../../runtime/serve/page/formulas.js";
 import { parseFormula } from "../../runtime/serve/page/tex.js";
-import { FIXTURE, listedFormulas } from "./listed_formulas.mjs";
+import { FONTS, inFont } from "../../runtime/serve/page/tex_symbols.js";
+import { FIXTURE, listedFormulas, symbolNames } from "./listed_formulas.mjs";
 import { outline } from "./outline.mjs";
 
 const outlineOf = (tex) => {
@@ -22,6 +23,23 @@ test("the formulas in the guide have KaTeX's structure", () => {
   assert.ok(listed.length >= 60);
   assert.deepEqual(Object.keys(outlines), listed, "run write_formulas.mjs after a change of the list");
   for (const tex of listed) assert.equal(outlineOf(tex), outlines[tex], tex);
+});
+
+test("symbols are KaTeX's", () => {
+  const { symbols } = JSON.parse(readFileSync(FIXTURE, "utf8"));
+  const missing = symbolNames().filter((name) => symbols[`\\${name}`] === undefined);
+  assert.deepEqual(missing, ["coloneqq"]);
+  for (const [tex, expected] of Object.entries(symbols)) assert.equal(outlineOf(tex), expected, tex);
+});
+
+// Unicode's normalization knows which letter each letter of an alphabet stands for.
+test("alphabets are Unicode's", () => {
+  const letters = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789ΑΒΓΔΘΛΞΠΣΦΨΩαβγδθλμπρστφψω"];
+  for (const font of new Set(FONTS.values())) {
+    for (const letter of letters) assert.equal(inFont(letter, font).normalize("NFKC"), letter, `${font} ${letter}`);
+  }
+  assert.equal([..."ARg3β"].map((letter) => inFont(letter, "boldsymbol")).join(""), "𝑨𝑹𝒈𝟑𝜷");
+  assert.equal(["bb", "cal", "frak", "bf", "sf", "tt"].map((font) => inFont("R", font)).join(""), "ℝℛℜ𝐑𝖱𝚁");
 });
 
 // KaTeX's MathML of these is broken, or has elements that are not in MathML Core.

@@ -6,9 +6,9 @@
 //                                 [--models a,b]
 //
 // Prints the address. Words in the last message: "hostile" answers with Markdown that would like to run; "think" has
-// reasoning; "markdown" shows what the page can render; "break" loses the connection in the middle; "refuse" is status 400;
-// "endless" goes on until it is stopped. --models: a gateway with several models, of which the first is ready; another one starts
-// with its first completion, and the last one has no chat template.
+// reasoning; "markdown" shows what the page can render; "break" loses the connection in the middle; "refuse" is status 400, and
+// "busy" is 429; "endless" goes on until it is stopped. --models: a gateway with several models, of which the first is ready;
+// another one starts with its first completion, and the last one has no chat template.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
@@ -159,6 +159,14 @@ async function complete(request, response, body, isChat) {
   const last = isChat ? body.messages.at(-1).content : prompts[0];
   if (/refuse/.test(last))
     return refuse(response, 400, "`temperature`: expected a number of at least 0, found -1; leave it out");
+  if (/busy/.test(last)) {
+    const error = {
+      message: "cannot queue the request: 1024 wait already",
+      type: "rate_limit_error",
+      code: "overloaded",
+    };
+    return json(response, 429, { error }, { "Retry-After": "3" });
+  }
   const sequences = prompts.flatMap((prompt) => Array.from({ length: body.n ?? 1 }, () => prompt));
   const limit = body.max_tokens ?? body.max_completion_tokens ?? (/endless/.test(last) ? 1e6 : isChat ? 400 : 60);
   const promptTokens = prompts.reduce((sum, prompt) => sum + words(prompt).length, 0);

@@ -235,6 +235,10 @@ async function showsRefusalsAndBreaks({ page }) {
   await page.until(`${count(".message .error:not([hidden])")} === 1`);
   assert.match(await page.evaluate(textOf(".message .error:not([hidden])")), /`temperature`: expected/);
   await page.click("#new-conversation");
+  await ask(page, "busy?");
+  await page.until(`${count(".message .error:not([hidden])")} === 1`);
+  assert.equal(await page.evaluate(textOf(".message .error:not([hidden]) p")), "The server is busy. Try again in 3 s.");
+  await page.click("#new-conversation");
   await ask(page, "break off");
   await page.until(`${count(".message .error:not([hidden])")} === 1`);
   assert.match(await page.evaluate(textOf(".message .error:not([hidden])")), /ended before the answer was complete/);

@@ -2,7 +2,8 @@
 
 const KEY = "tp-infer.key";
 
-// `details` are the members of the server's error. `kind` is "gone" (no answer), "broken" (the stream ended too early), "refused" (the server says why) or "key".
+// `kind` is "gone" (no answer), "broken" (the stream ended too early), "refused" (the server says why) or "key". `details` are the
+// members of the server's error, and `wait`, the seconds after which to try again.
 export class ApiError extends Error {
   constructor(kind, message, status = 0, details = {}) {
     super(message);
@@ -62,15 +63,12 @@ async function refusal(response) {
   let details = {};
   try {
     const { error } = await response.json();
-    details = error ?? {};
+    details = typeof error === "object" ? { ...error } : {};
     message = typeof error === "string" ? error : (error?.message ?? message);
   } catch {
     // No JSON: the status has to do.
   }
-  if (response.status === 429) {
-    const wait = response.headers.get("Retry-After");
-    message += wait ? ` Try again in ${wait} s.` : "";
-  }
+  details.wait = response.headers.get("Retry-After");
   return new ApiError(response.status === 401 ? "key" : "refused", message, response.status, details);
 }
 

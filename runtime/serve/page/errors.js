@@ -17,5 +17,8 @@ export function explain({ message, kind, status, details = {} }) {
   if (details.code === "model_not_found") {
     return { message: "The server no longer offers this model. Reload the page.", kind };
   }
+  const wait = details.wait ? ` Try again in ${details.wait} s.` : "";
+  if (status === 429) return { message: `The server is busy.${wait}`, kind };
+  if (status === 503) return { message: `The server is not ready: ${message}.${wait}`, kind };
   return { message, kind, noTemplate: status === 400 && /chat.?template/i.test(message) };
 }

@@ -1,5 +1,5 @@
-// Markdown within a line, with formulas. What a model writes is untrusted: it becomes text nodes and a few kinds of elements, never HTML; an
-// image becomes a link, because loading it would tell its server what was said here.
+// Markdown within a line, with formulas. What a model writes is untrusted: it becomes text nodes and a few kinds of elements,
+// never HTML; an image becomes a link, because loading it would tell its server what was said here.
 
 import { element, mathElement } from "./dom.js";
 import { formulasIn } from "./formulas.js";
