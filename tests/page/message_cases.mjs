@@ -75,6 +75,27 @@ async function sendsFileWithoutWords({ page, url }) {
   assert.equal(await page.evaluate(textOf("#conversations a")), "a.csv");
 }
 
+async function attachesFilesOnPhone({ page, shot }) {
+  await page.size(360, 740, 2);
+  await page.until(ready);
+  await limitTokens(page, 5);
+  const fits = async (what) => {
+    const width = await page.evaluate("Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)");
+    assert.equal(width, 360, what);
+  };
+  await give(page, "#log", "drop", [{ name: `${"long".repeat(20)}.txt`, text: "x".repeat(500) }]);
+  await page.until(`/ 1 token/.test(${labels})`);
+  await page.evaluate(`document.querySelector("${FILE}").open = true`);
+  await fits("the file below the chat");
+  await page.click("#send");
+  await page.until(`${done} && ${count(".go-on")} === 1`);
+  await page.evaluate(`document.querySelector(".message .file").open = true`);
+  await fits("the file in its message");
+  await shot("phone-file");
+  await page.click(".message.user [aria-label^=Edit]");
+  await fits("the file in an edited message");
+}
+
 async function refusesOtherFiles({ page }) {
   await page.until(ready);
   const files = [
@@ -112,6 +133,18 @@ async function continuesAnswer({ page, url, shot }) {
     /^24 tokens .*token limit reached/,
   );
   assert.equal((await records(url)).at(-1).continues, true);
+  // The server removes spaces at the end, so that the continuation begins with its own.
+  const [id] = await page.evaluate(
+    `Object.keys(localStorage).filter((name) => name.startsWith("tp-infer.conversation."))`,
+  );
+  await page.evaluate(
+    `localStorage.setItem("${id}", localStorage.getItem("${id}").replace(/(Bella[^"]*)"/, '$1  "'))`,
+  );
+  await page.reload();
+  await page.click(".go-on");
+  await page.until(`${done} && /^36 tokens/.test(${ANSWER}.querySelector(".stats").textContent)`, "12 more tokens");
+  assert.equal(await page.evaluate(words), story.slice(0, 36).join(""));
+  assert.equal((await records(url)).at(-1).prompt.at(-1).content, story.slice(0, 24).join(""));
   // Only the last answer, and only if it is not complete.
   await ask(page, "And then?");
   await page.until(done);
@@ -149,6 +182,7 @@ async function saysThatMessageIsTooLong({ page, shot }) {
 export const messageCases = [
   ["attaches files and long pastes", attachesFiles, []],
   ["sends a file without words", sendsFileWithoutWords, []],
+  ["attaches files on a phone", attachesFilesOnPhone, []],
   ["refuses files that are no text", refusesOtherFiles, []],
   ["continues an answer at the token limit", continuesAnswer, ["--token-ms", "2"]],
   ["says that a message is too long", saysThatMessageIsTooLong, []],
