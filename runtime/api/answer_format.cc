@@ -30,11 +30,14 @@ std::string sse_event(const char* name, const Json& data) {
 
 Json openai_error(const ApiError& error) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  return {{"error",
-           {{"message", error.message},
-            {"type", error.type()},
-            {"param", or_null(error.param)},
-            {"code", or_null(error.code)}}}};
+  Json members = {{"message", error.message},
+                  {"type", error.type()},
+                  {"param", or_null(error.param)},
+                  {"code", or_null(error.code)}};
+  // llama.cpp's names
+  if (error.excess)
+    members.update({{"n_prompt_tokens", error.excess->tokens}, {"n_ctx", error.excess->maximum}});
+  return {{"error", std::move(members)}};
 }
 
 bool expects_anthropic_errors(std::string_view path, std::string_view version) {

@@ -1,9 +1,13 @@
-# Writes OUTPUT, a header with the contents of the page's FILES (names in FOLDER, separated by commas).
+# Writes OUTPUT, a header with the contents of the page's FILES (names in FOLDER, separated by commas). Scripts lose the text of
+# lines that are comments, which browsers don't need.
 string(REPLACE "," ";" FILES "${FILES}")
 set(header "// Generated from the files in runtime/serve/page.\n#pragma once\n\n#include \"runtime/serve/page.h\"\n\nnamespace tp {\n\n")
 string(APPEND header "inline constexpr PageFile kPageFiles[] = {\n")
 foreach(name ${FILES})
   file(READ ${FOLDER}/${name} content)
+  if(name MATCHES "\\.js$")
+    string(REGEX REPLACE "\n *//[^\n]*" "\n" content "\n${content}")
+  endif()
   if(content MATCHES "\\)tp_page\"")
     message(FATAL_ERROR "${name} contains the mark that ends its text")
   endif()

@@ -72,8 +72,8 @@ async function runsNoScriptOfOthers({ page }) {
   page.problems.length = 0;
 }
 
-// [Markdown, the elements and texts of it]. What CommonMark and GitHub's tables say, except that a line break is kept, and
-// headings are two levels lower.
+// [Markdown, the elements and texts of it]. What CommonMark and GitHub's tables say, except that a line break is kept,
+// headings are two levels lower, and there are formulas.
 const RENDERED = [
   ["a *b* **c** ***d*** ~~e~~", "<p>a <em>b</em> <strong>c</strong> <em><strong>d</strong></em> <del>e</del></p>"],
   ["snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"],
@@ -114,6 +114,27 @@ const RENDERED = [
     '<p><a href="https://b.c/d_(e)">a</a> (<a href="https://f.g/">https://f.g</a>).</p>',
   ],
   ["[x] and [y](not a url)", "<p>[x] and [y](not a url)</p>"],
+  ["$x$ is \\(y\\)", "<p><math><mi>x</mi></math> is <math><mi>y</mi></math></p>"],
+  ["$5 and $6", "<p>$5 and $6</p>"],
+  ["`$x$ \\(y\\)`", "<p><code>$x$ \\(y\\)</code></p>"],
+  ["```\n$x$\n\\[y\\]\n```", "<pre><code>$x$\n\\[y\\]</code></pre>"],
+  ["a $\\foo_a_b_{*c*}$ \\(\\{\\_ \\\\\\) d", "<p>a $\\foo_a_b_{*c*}$ \\(\\{\\_ \\\\\\) d</p>"],
+  ["\\[open \\) \\] \\(", "<p>\\[open \\) \\] \\(</p>"],
+  [
+    "*let $x^*$ be* **$a**b$**",
+    "<p><em>let <math><msup><mi>x</mi><mo>∗</mo></msup></math> be</em> <strong><math><mrow><mi>a</mi><mo>∗</mo><mo>∗</mo><mi>b</mi></mrow></math></strong></p>",
+  ],
+  [
+    "so\n\\[\na\n- b\n> 1\n\\]\nend",
+    "<p>so</p><p><math><mrow><mi>a</mi><mo>−</mo><mi>b</mi><mo>&gt;</mo><mn>1</mn></mrow></math></p><p>end</p>",
+  ],
+  ["1. a\n\n   $$\n   b\n   $$\n2. c", "<ol><li><p>a</p><p><math><mi>b</mi></math></p></li><li>c</li></ol>"],
+  ["$$\na\n\n- b\n$$", "<p>$$<br>a</p><ul><li>b<br>$$</li></ul>"],
+  ["$$\n\\foo\n$$", "<p>$$\n\\foo\n$$</p>"],
+  [
+    "# $x$\n- $y$\n> $z$",
+    "<h3><math><mi>x</mi></math></h3><ul><li><math><mi>y</mi></math></li></ul><blockquote><p><math><mi>z</mi></math></p></blockquote>",
+  ],
 ];
 
 async function rendersEachPartOfMarkdown({ page }) {
@@ -123,7 +144,7 @@ async function rendersEachPartOfMarkdown({ page }) {
       if (node.nodeType === Node.TEXT_NODE) return node.data.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
       const inside = [...node.childNodes].map(show).join("");
       const name = node.localName;
-      if (name === "div" || name === "figure") return inside;
+      if (["div", "figure", "span"].includes(name)) return inside;
       if (name === "figcaption") return "";
       if (["br", "hr"].includes(name)) return "<" + name + ">";
       const kept = name === "a" ? ' href="' + node.getAttribute("href") + '"' : name === "ol" && node.start !== 1 ? ' start="' + node.start + '"' : "";
@@ -150,6 +171,32 @@ const STRANGE = [
     .split("|")
     .concat(["|", "|a", "||", "|a\n", "|-\n", "a|\n-|\n", "| - |\n", "|:"])
     .map((part) => `${JSON.stringify(part)}.repeat(n / ${part.length})`),
+  ...[
+    "$",
+    "$a",
+    "$a$",
+    "$a ",
+    "$$",
+    "$$a",
+    "$\\$",
+    "$`",
+    "\\(",
+    "\\)",
+    "\\[",
+    "\\]",
+    "\\(a\\)",
+    "\\[\n",
+    "$$\n",
+    "\\[\na\n\\]\n",
+    "*$a$",
+    "{",
+  ].map((part) => `${JSON.stringify(part)}.repeat(n / ${part.length})`),
+  `"$" + "{".repeat(n / 2) + "}".repeat(n / 2) + "$"`,
+  `("$" + "{".repeat(1000) + "}".repeat(1000) + "$ ").repeat(n / 2000)`,
+  `("\\\\[" + "\\\\frac{".repeat(500) + "\\\\]").repeat(n / 3000)`,
+  `"$$\\n" + "a\\n".repeat(n / 2)`,
+  `("$$\\n" + "a\\n".repeat(50) + "\\n").repeat(n / 100)`,
+  `"*" + "$a$*".repeat(n / 4)`,
   `"\`".repeat(n)`,
   `Array.from({ length: Math.sqrt(2 * n) }, (_, i) => "\`".repeat(i + 1)).join(" ")`,
   `Array.from({ length: Math.sqrt(2 * n) }, (_, i) => "*".repeat(i + 1)).join("a")`,
@@ -220,7 +267,7 @@ async function stepsFor(page, text, n) {
   })`);
   const { result } = await page.call("Profiler.takePreciseCoverage");
   const counts = result
-    .filter(({ url }) => /\/(inline|markdown|dom)\.js$/.test(url))
+    .filter(({ url }) => /\/(inline|markdown|dom|formulas|tex\w*)\.js$/.test(url))
     .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges.map(({ count }) => count)));
   return seen + counts.reduce((sum, count) => sum + count, 0);
 }

@@ -6,9 +6,9 @@
 //                                 [--models a,b]
 //
 // Prints the address. Words in the last message: "hostile" answers with Markdown that would like to run; "think" has
-// reasoning; "markdown" shows what the page can render; "break" loses the connection in the middle; "refuse" is status 400;
-// "endless" goes on until it is stopped. --models: a gateway with several models, of which the first is ready; another one starts
-// with its first completion, and the last one has no chat template.
+// reasoning; "markdown" shows what the page can render; "break" loses the connection in the middle; "refuse" is status 400, and
+// "busy" is 429; "endless" goes on until it is stopped. --models: a gateway with several models, of which the first is ready;
+// another one starts with its first completion, and the last one has no chat template.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
@@ -32,6 +32,7 @@ const TOKEN_MS = Number(options["token-ms"]);
 const FIRST_MS = Number(options["first-ms"]);
 const SLOTS = Number(options.slots);
 const MODEL = "demo";
+const CONTEXT = 2048; // tokens
 const MODELS = options.models.split(",").filter((name) => name !== "");
 const states = new Map(MODELS.map((name, i) => [name, i === 0 ? "ready" : "stopped"]));
 
@@ -74,8 +75,8 @@ function json(response, status, body, headers = {}) {
   response.end(JSON.stringify(body));
 }
 
-const refuse = (response, status, message, type = "invalid_request_error") =>
-  json(response, status, { error: { message, type, param: null, code: null } });
+const refuse = (response, status, message, type = "invalid_request_error", more = {}) =>
+  json(response, status, { error: { message, type, param: null, code: null, ...more } });
 
 const words = (text) => text.match(/\s*\S+|\s+$/g) ?? [];
 
@@ -114,8 +115,8 @@ function status() {
   };
 }
 
-// Returns the answer: {text, reasoning}, as lists of tokens.
-function answerTo(prompt, limit, ignoresEnd) {
+// What is answered: {text, reasoning}, as lists of tokens. `begun`: the words of an answer that is continued.
+function answerTo(prompt, limit, ignoresEnd, begun = 0) {
   if (/hostile/.test(prompt)) return { text: words(HOSTILE) };
   if (/markdown/.test(prompt)) return { text: words(MARKDOWN) };
   const story = words(STORY);
@@ -123,7 +124,8 @@ function answerTo(prompt, limit, ignoresEnd) {
   const reasoning = /think/.test(prompt)
     ? words("The question is about a hen. A short story will do.").slice(0, limit)
     : [];
-  const text = Array.from({ length: Math.min(limit - reasoning.length, length) }, (_, i) => story[i % story.length]);
+  const most = Math.min(limit - reasoning.length, length - begun);
+  const text = Array.from({ length: most }, (_, i) => story[(i + begun) % story.length]);
   return { text, reasoning };
 }
 
@@ -148,6 +150,7 @@ async function complete(request, response, body, isChat) {
     model: body.model,
     id: request.headers["x-request-id"] ?? null,
     prompt: body.prompt ?? body.messages,
+    continues: body.continue_final_message === true,
     received,
     chunks: [],
   };
@@ -156,9 +159,23 @@ async function complete(request, response, body, isChat) {
   const last = isChat ? body.messages.at(-1).content : prompts[0];
   if (/refuse/.test(last))
     return refuse(response, 400, "`temperature`: expected a number of at least 0, found -1; leave it out");
+  if (/busy/.test(last)) {
+    const error = {
+      message: "cannot queue the request: 1024 wait already",
+      type: "rate_limit_error",
+      code: "overloaded",
+    };
+    return json(response, 429, { error }, { "Retry-After": "3" });
+  }
   const sequences = prompts.flatMap((prompt) => Array.from({ length: body.n ?? 1 }, () => prompt));
   const limit = body.max_tokens ?? body.max_completion_tokens ?? (/endless/.test(last) ? 1e6 : isChat ? 400 : 60);
   const promptTokens = prompts.reduce((sum, prompt) => sum + words(prompt).length, 0);
+  if (promptTokens >= CONTEXT) {
+    const why = `prompt has ${promptTokens} tokens but a sequence has at most ${CONTEXT}; shorten the prompt`;
+    const more = { code: "context_length_exceeded", n_prompt_tokens: promptTokens, n_ctx: CONTEXT };
+    return refuse(response, 400, why, undefined, more);
+  }
+  const begun = body.continue_final_message ? words(last).length : 0;
   counters.prompt += promptTokens;
   counters.queries += promptTokens;
   counters.hits += Math.floor(promptTokens / 2);
@@ -182,7 +199,7 @@ async function complete(request, response, body, isChat) {
       await takeSlot();
       // Answers that are requested together have different lengths.
       const length = body.n > 1 ? limit + ((index * 37) % 23) : limit;
-      const { text, reasoning = [] } = answerTo(isChat ? last : prompt, length, body.ignore_eos);
+      const { text, reasoning = [] } = answerTo(isChat ? last : prompt, length, body.ignore_eos, begun);
       await sleep(FIRST_MS);
       const tokens = [...reasoning.map((content) => ({ reasoning: content })), ...text.map((content) => ({ content }))];
       let mine = 0;
@@ -235,7 +252,7 @@ function model() {
     id: MODEL,
     object: "model",
     owned_by: "tp-infer",
-    max_model_len: 2048,
+    max_model_len: CONTEXT,
     capabilities: { chat: !options["no-chat"] },
   };
 }
@@ -291,7 +308,7 @@ createServer(async (request, response) => {
       return complete(request, response, body, false);
     case "/tokenize": {
       const tokens = words(body.content ?? body.prompt ?? "").map((_, i) => i + 3);
-      return json(response, 200, { tokens, count: tokens.length, max_model_len: 2048 });
+      return json(response, 200, { tokens, count: tokens.length, max_model_len: CONTEXT });
     }
     default:
       return refuse(response, 404, `There is no ${request.method} ${pathname}`, "not_found");

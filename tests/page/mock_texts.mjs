@@ -25,6 +25,12 @@ export const HOSTILE = `Here is <img src="x" onerror="window.harmed = 1"> and <s
 <script>window.harmed = 14</script>
 \`\`\`
 
+$<img src=x onerror=window.harmed=16>$ $\\text{<script>window.harmed=17</script>}$ \\(\\href{javascript:window.harmed=18}{x}\\)
+
+\\[
+\\class{x" onload="window.harmed=19}{<iframe src="javascript:window.harmed=20">}
+\\]
+
 <style>body { display: none }</style> <svg onload="window.harmed=15"></svg>
 `;
 
@@ -51,6 +57,15 @@ def all_reduce(parts: list[list[float]]) -> list[float]:
     """The sum over ranks, element by element."""
     return [sum(column) for column in zip(*parts)]
 \`\`\`
+
+## The sum
+
+Each rank $r$ has its columns of the weights, so that the partial sums $W_r x_r$ of $R$ ranks add up:
+
+\\[
+y = \\sum_{r=0}^{R-1} W_r x_r, \\qquad
+\\text{softmax}(z)_i = \\frac{e^{z_i}}{\\sum_j e^{z_j}}
+\\]
 
 More on this at [the project's page](https://example.org/).
 `;

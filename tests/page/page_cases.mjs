@@ -3,7 +3,10 @@
 
 import assert from "node:assert/strict";
 import { ANSWER, ask, count, done, idle, limitTokens, ready, textOf, words } from "./page_steps.mjs";
+import { axeCases } from "./axe_cases.mjs";
+import { formulaCases } from "./formula_cases.mjs";
 import { markdownCases } from "./markdown_cases.mjs";
+import { messageCases } from "./message_cases.mjs";
 import { storageCases } from "./storage_cases.mjs";
 
 async function streams({ page, shot }) {
@@ -233,6 +236,10 @@ async function showsRefusalsAndBreaks({ page }) {
   await page.until(`${count(".message .error:not([hidden])")} === 1`);
   assert.match(await page.evaluate(textOf(".message .error:not([hidden])")), /`temperature`: expected/);
   await page.click("#new-conversation");
+  await ask(page, "busy?");
+  await page.until(`${count(".message .error:not([hidden])")} === 1`);
+  assert.equal(await page.evaluate(textOf(".message .error:not([hidden]) p")), "The server is busy. Try again in 3 s.");
+  await page.click("#new-conversation");
   await ask(page, "break off");
   await page.until(`${count(".message .error:not([hidden])")} === 1`);
   assert.match(await page.evaluate(textOf(".message .error:not([hidden])")), /ended before the answer was complete/);
@@ -310,6 +317,8 @@ export const cases = [
   ["conversations survive a reload", survivesReload],
   ["keeps the part of an answer that was there before a reload", keepsPartOfAnswer],
   ...markdownCases,
+  ...formulaCases,
+  ...messageCases,
   ...storageCases,
   ["tells that the server is gone", tellsThatServerIsGone],
   ["tries again", triesAgain],
@@ -323,5 +332,6 @@ export const cases = [
   ["shows refusals and lost connections", showsRefusalsAndBreaks, []],
   ["asks for the key", asksForKey, ["--api-key", "secret"]],
   ["chooses among models", choosesAmongModels, ["--models", "small,large,old"]],
+  ...axeCases,
   ["continues a text without a chat template", continuesText, ["--no-chat"]],
 ];

@@ -57,6 +57,11 @@ for (const [name, run, mockFlags] of cases) {
     await page.open(options.url ?? mock.url);
     await run({ page, mock, shot, url: options.url ?? mock.url });
     assert.deepEqual(page.problems, [], "the page has no errors");
+    const { origin } = new URL(options.url ?? mock.url);
+    const foreign = page.requests.filter(
+      (address) => /^[a-z]*:\/\//.test(address) && new URL(address).origin !== origin,
+    );
+    assert.deepEqual(foreign, [], "the page loads nothing from elsewhere");
     console.log(`ok ${name}`);
   } catch (error) {
     failures += 1;

@@ -49,6 +49,10 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   const HttpReply longest = server().post("/v1/completions", {{"prompt", std::vector<int>(100'000, 5)}});
   EXPECT_EQ(longest.status, 400);
   EXPECT_EQ(error(longest).at("code"), "context_length_exceeded");
+  EXPECT_EQ(error(longest).at("n_prompt_tokens"), 100'000);
+  const json models = server().get("/v1/models").json();
+  EXPECT_EQ(error(longest).at("n_ctx"), models.at("data").at(0).at("max_model_len"));
+  EXPECT_FALSE(error(hot).contains("n_ctx"));
 
   const HttpReply format =
       server().post("/v1/chat/completions", {{"messages", messages}, {"response_format", {{"type", "xml"}}}});

@@ -1,6 +1,7 @@
 // A streaming answer: it fills a message and reports every change.
 
 import { ApiError, stream } from "./api.js";
+import { explain } from "./errors.js";
 import { seconds } from "./format.js";
 
 const SAVE_EVERY = 1000; // ms
@@ -15,13 +16,18 @@ export function addedBy({ delta, text, finish_reason: finish }) {
   return { content, reasoning, isToken: content !== "" || reasoning !== "" || (!finish && !delta?.role) };
 }
 
+// The tokens of an answer, over all requests that continued it.
+export const tokensOf = ({ usage, chunks = 0, earlier = 0 }) => (usage?.completion_tokens ?? chunks) + earlier;
+
 export class Answer {
-  // Appends to `message.content`. Calls `changed()` before each change on the screen, and `save()` from time to time.
+  // Appends to `message.content`, which may be the beginning of an answer that was cut off. `changed()` is called for each change on
+  // the screen, `save()` now and then.
   constructor(message, { changed, save, context }) {
     this.message = message;
     this.changed = changed;
     this.save = save;
     this.stats = { chunks: 0, context };
+    this.earlier = message.stats;
     this.controller = new AbortController();
     this.wait = "Waiting for the first token";
     this.saved = 0;
@@ -43,6 +49,7 @@ export class Answer {
     this.begun = now();
     message.partial = true;
     delete message.error;
+    delete message.stats;
     const clock = setInterval(() => this.show(), 1000);
     try {
       for await (const chunk of stream(path, body, this.controller.signal)) this.take(chunk);
@@ -54,6 +61,10 @@ export class Answer {
     cancelAnimationFrame(this.frame);
     if (this.left) return;
     stats.seconds = now() - this.begun;
+    if (this.earlier) {
+      stats.earlier = tokensOf(this.earlier);
+      if (message.error && stats.chunks === 0) stats.finish = this.earlier.finish; // it can be continued still
+    }
     delete message.partial;
     message.stats = stats;
   }
@@ -97,8 +108,6 @@ export class Answer {
   }
 
   describe(error) {
-    if (!(error instanceof ApiError)) return { message: `The page failed: ${error.message}` };
-    const noTemplate = error.status === 400 && /chat.?template/i.test(error.message);
-    return { message: error.message, kind: error.kind, noTemplate };
+    return error instanceof ApiError ? explain(error) : { message: `The page failed: ${error.message}` };
   }
 }

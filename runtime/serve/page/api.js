@@ -2,12 +2,14 @@
 
 const KEY = "tp-infer.key";
 
-// `kind`: "gone" (no answer), "broken" (the stream ended too early), "refused" (the server gave a reason) or "key".
+// `kind` is "gone" (no answer), "broken" (the stream ended too early), "refused" (the server says why) or "key". `details` are the
+// members of the server's error, and `wait`, the seconds after which to try again.
 export class ApiError extends Error {
-  constructor(kind, message, status = 0) {
+  constructor(kind, message, status = 0, details = {}) {
     super(message);
     this.kind = kind;
     this.status = status;
+    this.details = details;
   }
 }
 
@@ -58,17 +60,16 @@ async function fetchOnce(path, { body, signal }) {
 
 async function refusal(response) {
   let message = `The server answered ${response.status} ${response.statusText}`.trim() + ".";
+  let details = {};
   try {
     const { error } = await response.json();
+    details = typeof error === "object" ? { ...error } : {};
     message = typeof error === "string" ? error : (error?.message ?? message);
   } catch {
     // The response is not JSON, so the message contains only the status.
   }
-  if (response.status === 429) {
-    const wait = response.headers.get("Retry-After");
-    message += wait ? ` Try again in ${wait} s.` : "";
-  }
-  return new ApiError(response.status === 401 ? "key" : "refused", message, response.status);
+  details.wait = response.headers.get("Retry-After");
+  return new ApiError(response.status === 401 ? "key" : "refused", message, response.status, details);
 }
 
 // Returns a response with a status below 400, or throws an ApiError. If the server requires a key, asks the user for it
@@ -87,7 +88,15 @@ export async function getJson(path, options) {
   return response.json();
 }
 
-// Returns the `data:` lines of a body, one per event. Skips comments, which keep proxies from closing the connection.
+// The tokens of a text, without those that begin or end a prompt.
+export async function countTokens(text, model) {
+  const body = { model, content: text };
+  const { count } = await getJson("tokenize", { body, quiet: true });
+  return count;
+}
+
+// The values of the `data:` lines of a body, one per event. Comments, which keep proxies from closing the connection, are
+// skipped.
 async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -122,7 +131,7 @@ export async function* stream(path, body, signal) {
     for await (const data of events(response.body)) {
       if (data === "[DONE]") return;
       const chunk = JSON.parse(data);
-      if (chunk.error) throw new ApiError("refused", chunk.error.message ?? String(chunk.error));
+      if (chunk.error) throw new ApiError("refused", chunk.error.message ?? String(chunk.error), 0, chunk.error);
       yield chunk;
     }
   } catch (error) {

@@ -1,7 +1,8 @@
 // The chat: a branch of a conversation, and the field below it.
 
 import { Answer } from "./answer.js";
-import { append, branch, prompt, select, versions } from "./conversation.js";
+import { FileList, listenForFiles } from "./attachments.js";
+import { append, branch, prompt, select, titleOf, versions } from "./conversation.js";
 import { announce, element, find, setIcon } from "./dom.js";
 import { plural } from "./format.js";
 import { MessageView, fit } from "./message_view.js";
@@ -11,11 +12,12 @@ import { save } from "./store.js";
 const READ_ALOUD = 400; // most characters of an answer that a screen reader reads aloud
 
 export class Chat {
-  // `server`: {model, name, context}. `changed` is called when the list of conversations may have changed.
-  constructor(server, { changed, asText }) {
+  // `server` has {model, name, context}; `changed` is called when the list of conversations may look different.
+  constructor(server, { changed, asText, startNew }) {
     this.server = server;
     this.changed = changed;
     this.asText = asText;
+    this.startNew = startNew;
     this.conversation = null;
     this.answers = new Map(); // running answers; key: conversation id
     this.views = new Map(); // key: message id
@@ -23,6 +25,9 @@ export class Chat {
     this.scroller = find("scroller");
     this.field = find("composer-text");
     this.sticks = true;
+    this.files = new FileList([], () => this.files && this.showButton());
+    document.querySelector("#composer .field").before(this.files.node);
+    listenForFiles(this.files, () => server.model);
     this.listen();
   }
 
@@ -70,8 +75,11 @@ export class Chat {
   render() {
     this.views.clear();
     const actions = {
-      edit: (message, text) => this.ask(message.parent, text),
+      edit: (message, text, files) => this.ask(message.parent, text, files),
       again: (message) => this.reply(message.parent),
+      goOn: (message) => this.goOn(message),
+      editQuestion: (message) => this.views.get(message.parent)?.edit(),
+      startNew: this.startNew,
       asText: (message) => this.asText(prompt(this.conversation, message.parent)),
       show: (message) => {
         select(this.conversation, message);
@@ -85,6 +93,8 @@ export class Chat {
     this.log.replaceChildren(...[...this.views.values()].map((view) => view.node));
     for (const id of this.views.keys()) this.showMessage(this.conversation.messages[id]);
     find("welcome").hidden = this.views.size > 0;
+    find("chat-title").hidden = this.views.size === 0;
+    find("chat-title").textContent = titleOf(this.conversation);
     this.showButton();
   }
 
@@ -100,14 +110,16 @@ export class Chat {
   showMessage(message) {
     const answer = this.answer();
     const run = answer?.message === message ? { wait: answer.waitText() } : null;
-    this.views.get(message.id)?.update(run, versions(this.conversation, message));
+    const isLast = message.id === this.conversation.leaf;
+    this.views.get(message.id)?.update(run, versions(this.conversation, message), isLast);
   }
 
   showButton() {
     const button = find("send");
     const running = this.answer() !== undefined;
     setIcon(button, running ? "stop" : "send", running ? "Stop" : "Send");
-    button.setAttribute("aria-disabled", String(!running && this.field.value.trim() === ""));
+    const isEmpty = this.field.value.trim() === "" && this.files.files.length === 0;
+    button.setAttribute("aria-disabled", String(!running && isEmpty));
     find("composer-hint").textContent = running
       ? "Esc stops the answer"
       : "Enter sends, Shift + Enter starts a new line";
@@ -124,14 +136,14 @@ export class Chat {
   }
 
   send(text = this.field.value.trim()) {
-    if (!text || this.answer()) return;
+    if ((!text && this.files.files.length === 0) || this.answer()) return;
     this.field.value = "";
     fit(this.field);
-    this.ask(this.conversation.leaf, text);
+    this.ask(this.conversation.leaf, text, this.files.take());
   }
 
-  ask(parent, text) {
-    const question = append(this.conversation, parent, "user", text);
+  ask(parent, text, files) {
+    const question = append(this.conversation, parent, "user", text, files);
     this.reply(question.id);
     this.field.focus();
   }
@@ -140,11 +152,23 @@ export class Chat {
     this.answer()?.stop();
   }
 
-  // Streams an answer to the message `parent`. Earlier answers remain as other versions.
-  async reply(parent) {
+  // Answers the message `parent`. Earlier answers stay as versions.
+  reply(parent) {
+    if (this.answer()) return;
+    const message = append(this.conversation, parent, "assistant", "");
+    this.stream(message, { messages: prompt(this.conversation, parent) });
+  }
+
+  // Continues an answer that was cut off. The server continues it without the spaces at its end.
+  goOn(message) {
+    if (this.answer()) return;
+    message.content = message.content.trimEnd();
+    this.stream(message, { messages: prompt(this.conversation, message.id), continue_final_message: true });
+  }
+
+  // Streams what the model says to `request` into the message.
+  async stream(message, request) {
     const { conversation } = this;
-    if (this.answers.has(conversation.id)) return;
-    const message = append(conversation, parent, "assistant", "");
     const answer = new Answer(message, {
       context: this.server.context,
       save: () => save(conversation),
@@ -158,7 +182,7 @@ export class Chat {
     announce("Answering");
     await answer.run("v1/chat/completions", {
       model: this.server.model,
-      messages: prompt(conversation, parent),
+      ...request,
       ...sampling(),
     });
     this.answers.delete(conversation.id);

@@ -12,8 +12,9 @@ export function newConversation(mode, system = "") {
   return { id: newId(), mode, title: "", system, created: now, updated: now, messages: {}, leaf: null, text: "" };
 }
 
-export function append(conversation, parent, role, content) {
-  const message = { id: newId(), parent, role, content };
+// `attachments`: texts that the message brings along, {name, text}.
+export function append(conversation, parent, role, content, attachments = []) {
+  const message = { id: newId(), parent, role, content, ...(attachments.length > 0 && { attachments }) };
   conversation.messages[message.id] = message;
   conversation.leaf = message.id;
   return message;
@@ -51,18 +52,29 @@ export function select(conversation, message) {
   conversation.leaf = lastBelow(conversation.messages, message.id);
 }
 
-// Returns the messages that the model reads before it answers `parent`, the last of them.
+// The attachments between fences, which are longer than any run of backticks in them, then the words.
+export function contentOf({ content, attachments = [] }) {
+  const files = attachments.map(({ name, text }) => {
+    const longest = (text.match(/`+/g) ?? []).reduce((most, { length }) => Math.max(most, length), 2);
+    const fence = "`".repeat(longest + 1);
+    return `${name}:\n${fence}\n${text.replace(/\n$/, "")}\n${fence}`;
+  });
+  return [...files, content].filter((part) => part !== "").join("\n\n");
+}
+
+// What the model reads before it answers `parent`, the last message. An answer as the last message is continued.
 export function prompt(conversation, parent) {
   const messages = branch(conversation, parent)
-    .filter((message) => message.content !== "")
-    .map(({ role, content }) => ({ role, content }));
+    .map((message) => ({ role: message.role, content: contentOf(message) }))
+    .filter(({ content }) => content !== "");
   const system = conversation.system.trim();
   return system ? [{ role: "system", content: system }, ...messages] : messages;
 }
 
 export function titleOf(conversation) {
   if (conversation.title) return conversation.title;
-  const first = conversation.mode === "text" ? conversation.text : branch(conversation)[0]?.content;
+  const [message] = branch(conversation);
+  const first = conversation.mode === "text" ? conversation.text : message?.content || message?.attachments?.[0].name;
   const line = (first ?? "").trim().split("\n")[0];
   return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || "New conversation";
 }
@@ -76,9 +88,11 @@ export function exported(conversation, model, settings) {
     settings,
   };
   if (conversation.mode === "text") return { ...about, text: conversation.text };
-  const messages = branch(conversation).map(({ role, content, reasoning }) =>
-    reasoning ? { role, content, reasoning_content: reasoning } : { role, content },
-  );
+  const messages = branch(conversation).map((message) => {
+    const { role, reasoning } = message;
+    const content = contentOf(message);
+    return reasoning ? { role, content, reasoning_content: reasoning } : { role, content };
+  });
   const system = conversation.system.trim();
   return { ...about, messages: system ? [{ role: "system", content: system }, ...messages] : messages };
 }

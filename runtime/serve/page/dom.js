@@ -1,11 +1,13 @@
 // Builds elements node by node, so a string argument becomes text and never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 // paths on a 24 x 24 grid
 const ICONS = {
   menu: "M4 7h16M4 12h16M4 17h10",
   send: "M12 19V5M6 11l6-6 6 6",
+  attach: "M19 11l-7.5 7.5a4.2 4.2 0 0 1-6-6L13 5a2.8 2.8 0 0 1 4 4l-7.5 7.5a1.4 1.4 0 0 1-2-2L14 8",
   stop: "M8 8h8v8H8z",
   copy: "M9 9h10v11H9zM5 15V4h10",
   done: "M5 13l4.5 4.5L19 7",
@@ -39,6 +41,14 @@ export function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);
+  return node;
+}
+
+// A tree of tex.js, whose names of elements and attributes are the page's own.
+export function mathElement({ tag, attributes, children }) {
+  const node = document.createElementNS(MATHML, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children.map((child) => (typeof child === "string" ? child : mathElement(child))));
   return node;
 }
 

@@ -1,7 +1,9 @@
-// Markdown within a line. The model's text is untrusted, so it becomes text nodes and a few kinds of elements, never
-// HTML. An image becomes a link, because loading it could reveal the conversation to another server.
+// Markdown within a line, with formulas. What a model writes is untrusted: it becomes text nodes and a few kinds of elements,
+// never HTML; an image becomes a link, because loading it would tell its server what was said here.
 
-import { element } from "./dom.js";
+import { element, mathElement } from "./dom.js";
+import { formulasIn } from "./formulas.js";
+import { parseFormula } from "./tex.js";
 
 const MAX_DEPTH = 8;
 const MAX_LABEL = 1000;
@@ -45,7 +47,19 @@ function pairs(text, open, close) {
   return closing;
 }
 
-// Removes one space at each end. Markdown needs these spaces around code that begins or ends with a backtick.
+// A formula, or its source if it has anything that the page cannot show.
+function formulaElement(source, { inner, isDisplayed }) {
+  const tree = parseFormula(inner, isDisplayed);
+  if (!tree) return element("span", { class: "tex" }, source);
+  if (!isDisplayed) return mathElement(tree);
+  return element(
+    "span",
+    { class: "formula", tabindex: "0", role: "group", "aria-label": "Formula" },
+    mathElement(tree),
+  );
+}
+
+// The spaces beside code that begins or ends with a backtick are no part of it.
 function withoutPadding(code) {
   return code.startsWith(" ") && code.endsWith(" ") && code.trim() !== "" ? code.slice(1, -1) : code;
 }
@@ -88,8 +102,10 @@ class InlineParser {
 
   special() {
     switch (this.text[this.at]) {
+      case "$":
+        return this.formula();
       case "\\":
-        return this.escape();
+        return this.formula() || this.escape();
       case "\n":
         return this.add(element("br"), this.at + 1);
       case "`":
@@ -111,10 +127,21 @@ class InlineParser {
     }
   }
 
+  findFormulas() {
+    this.formulas ??= formulasIn(this.text, (at) => this.afterCode(at));
+    return this.formulas;
+  }
+
+  formula() {
+    const found = this.findFormulas().get(this.at);
+    return found !== undefined && this.add(formulaElement(this.text.slice(this.at, found.end), found), found.end);
+  }
+
+  // Brackets keep their backslash: they may belong to a formula that is not complete yet.
   escape() {
     const next = this.text[this.at + 1];
     if (next === undefined || !/[!-/:-@[-`{-~]/.test(next)) return false;
-    this.plain += next;
+    this.plain += "()[]".includes(next) ? `\\${next}` : next;
     this.at += 2;
     return true;
   }
@@ -126,11 +153,19 @@ class InlineParser {
     return end - at;
   }
 
+  codeEnd(at) {
+    this.codeEnds ??= this.findCodeEnds();
+    return this.codeEnds.get(at);
+  }
+
+  afterCode(at) {
+    return (this.codeEnd(at) ?? at) + this.run(at);
+  }
+
   code() {
     const length = this.run(this.at);
     const start = this.at + length;
-    this.codeEnds ??= this.findCodeEnds();
-    const end = this.codeEnds.get(this.at);
+    const end = this.codeEnd(this.at);
     if (end === undefined) {
       this.plain += this.text.slice(this.at, start);
       this.at = start;
@@ -180,6 +215,11 @@ class InlineParser {
     if (this.hopeless.has(mark)) return -1;
     let at = this.at + length;
     while ((at = this.text.indexOf(mark, at)) >= 0) {
+      const after = this.afterFormula(at);
+      if (after > at) {
+        at = after;
+        continue;
+      }
       const found = this.run(at);
       const ends = found === length && !isSpace(this.text[at - 1]) && !(c === "_" && isWord(this.text[at + found]));
       if (ends) return at;
@@ -187,6 +227,19 @@ class InlineParser {
     }
     this.hopeless.add(mark);
     return -1;
+  }
+
+  // The end of the formula around `at`; `at` outside of formulas.
+  afterFormula(at) {
+    const formulas = this.findFormulas();
+    this.begins ??= [...formulas.keys()];
+    let [low, high] = [0, this.begins.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.begins[middle] <= at) low = middle + 1;
+      else high = middle;
+    }
+    return low > 0 ? Math.max(at, formulas.get(this.begins[low - 1]).end) : at;
   }
 
   // [label](url "title")

@@ -2,6 +2,7 @@
 // text is handled.
 
 import { copyButton, element } from "./dom.js";
+import { endOfFormula } from "./formulas.js";
 import { inline } from "./inline.js";
 
 const MAX_DEPTH = 8;
@@ -30,6 +31,7 @@ function isTable(lines, at) {
 function interrupts(lines, at) {
   const line = lines[at];
   if (isBlank(line) || FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line)) return true;
+  if (endOfFormula(lines, at) > 0) return true;
   const item = ITEM.exec(line);
   return (item !== null && item[3] !== "" && (!/\d/.test(item[2]) || /^1[.)]/.test(item[2]))) || isTable(lines, at);
 }
@@ -86,6 +88,8 @@ function endWhile(lines, at, belongs) {
 function blockAt(lines, at) {
   const line = lines[at];
   if (FENCE.test(line)) return ["code", endOfFence(lines, at)];
+  const afterFormula = endOfFormula(lines, at);
+  if (afterFormula > 0) return ["paragraph", afterFormula];
   if (HEADING.test(line)) return ["heading", at + 1];
   if (RULE.test(line)) return ["rule", at + 1];
   if (QUOTE.test(line)) return ["quote", endWhile(lines, at, (i) => QUOTE.test(lines[i]))];

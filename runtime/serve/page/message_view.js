@@ -1,16 +1,18 @@
 // One message on the page: its text, its statistics and its buttons.
 
+import { tokensOf } from "./answer.js";
+import { FileList, foldedFile } from "./attachments.js";
 import { copyButton, element, iconButton } from "./dom.js";
 import { count, percent, plural, rate, seconds } from "./format.js";
 import { MarkdownView } from "./markdown.js";
 
-// Returns a text such as "128 tokens · 33.1 tokens/s · first after 420 ms", from the server's `usage` and `timings` and
-// the page's clock.
-export function statsText({ usage, timings, firstSeconds, seconds: total, chunks, finish, stopped, context }) {
+// "128 tokens · 33.1 tokens/s · first after 420 ms": from the server's `usage` and `timings`, and the page's clock.
+export function statsText(stats) {
+  const { usage, timings, firstSeconds, seconds: total, chunks, finish, stopped, context } = stats;
   const tokens = usage?.completion_tokens ?? chunks;
   const parts = [];
   if (tokens > 0) {
-    parts.push(plural(tokens, "token"));
+    parts.push(plural(tokensOf(stats), "token"));
     const measured = total - firstSeconds > 0 ? (tokens - 1) / (total - firstSeconds) : NaN;
     const perSecond = timings?.predicted_per_second ?? measured;
     if (tokens > 1 && Number.isFinite(perSecond)) parts.push(`${rate(perSecond)} tokens/s`);
@@ -20,9 +22,11 @@ export function statsText({ usage, timings, firstSeconds, seconds: total, chunks
   if (cached > 0) parts.push(`${count(cached)} of ${plural(usage.prompt_tokens, "prompt token")} cached`);
   if (usage?.total_tokens > context / 2) parts.push(`context ${count(usage.total_tokens)} of ${count(context)}`);
   if (stopped) parts.push("stopped");
-  if (finish === "length") parts.push("token limit reached");
+  if (finish === "length") parts.push(isFull(stats) ? "the model's context is full" : "token limit reached");
   return parts.join(" · ");
 }
+
+const isFull = ({ usage, context }) => usage?.total_tokens >= context;
 
 const PARTS = [
   ["compute", "computing"],
@@ -52,7 +56,8 @@ function timeSplit(timings) {
 }
 
 export class MessageView {
-  // `actions`: functions of the buttons, edit(message, text), again(message), show(message) and asText(message).
+  // `actions` has what the buttons do: edit(message, text, files), again(message), goOn(message), show(message), asText(message),
+  // editQuestion(message), startNew().
   constructor(message, name, actions) {
     this.message = message;
     this.actions = actions;
@@ -63,6 +68,7 @@ export class MessageView {
     this.folded = element("details", { class: "reasoning" }, element("summary", {}, "Reasoning"), this.reasoning);
     this.waiting = element("p", { class: "waiting" });
     this.error = element("div", { class: "error" });
+    this.files = (message.attachments ?? []).map(foldedFile);
     this.stats = element("p", { class: "stats" });
     this.buttons = element("div", { class: "actions" });
     this.node = element(
@@ -70,6 +76,7 @@ export class MessageView {
       { class: `message ${message.role}`, "aria-label": this.isUser ? "You" : name },
       element("h2", { class: this.isUser ? "sr-only" : "who" }, this.isUser ? "You" : name),
       this.folded,
+      ...this.files.map(({ node }) => node),
       this.body,
       this.waiting,
       this.error,
@@ -77,9 +84,11 @@ export class MessageView {
     );
   }
 
-  // `run`: a running answer with its status text {wait}, or null.
-  update(run, versions) {
+  // `run` tells about an answer that is being written: {wait} in words, or null. `isLast`: no message follows.
+  update(run, versions, isLast) {
     const { message } = this;
+    for (const { update } of this.files) update();
+    this.body.hidden = this.isUser && message.content === "";
     if (this.isUser) this.body.textContent = message.content;
     else this.markdown.update(message.content);
     // Unchanged text is not set again, because setting it would end the reader's selection.
@@ -93,30 +102,36 @@ export class MessageView {
     const split = timeSplit(message.stats?.timings);
     if (split) this.stats.append(" ", split);
     this.showError(run);
-    this.buttons.replaceChildren(...(run ? [] : this.makeButtons(versions)));
+    this.buttons.replaceChildren(...(run ? [] : this.makeButtons(versions, isLast)));
   }
 
   showError(run) {
     const { error } = this.message;
     this.error.hidden = !error || run !== null;
     if (this.error.hidden) return this.error.replaceChildren();
-    const retry = element("button", { type: "button", onclick: () => this.actions.again(this.message) }, "Try again");
-    const row = element("div", { class: "row" }, retry);
-    if (error.noTemplate) {
-      row.append(
-        element(
-          "button",
-          { type: "button", onclick: () => this.actions.asText(this.message) },
-          "Continue it as plain text",
-        ),
-      );
+    const { actions, message } = this;
+    const button = (label, onclick) => element("button", { type: "button", onclick }, label);
+    const row = element("div", { class: "row" });
+    if (error.isTooLong) {
+      row.append(button("Edit the message", () => actions.editQuestion(message)));
+      row.append(button("New conversation", () => actions.startNew()));
+    } else {
+      row.append(button("Try again", () => actions.again(message)));
     }
-    this.error.replaceChildren(element("p", {}, error.message), row);
+    if (error.noTemplate) row.append(button("Continue it as plain text", () => actions.asText(message)));
+    const advice = error.isTooLong ? " Edit the message or begin a new conversation." : "";
+    this.error.replaceChildren(element("p", {}, error.message + advice), row);
   }
 
-  makeButtons(versions) {
+  makeButtons(versions, isLast) {
     const { message, actions } = this;
     const buttons = message.content ? [copyButton(() => message.content)] : [];
+    const { stats } = message;
+    if (isLast && stats?.finish === "length" && message.content && !isFull(stats)) {
+      buttons.unshift(
+        element("button", { type: "button", class: "go-on", onclick: () => actions.goOn(message) }, "Continue"),
+      );
+    }
     if (this.isUser) buttons.push(iconButton("edit", "Edit and send again", () => this.edit()));
     else if (!message.error) buttons.push(iconButton("again", "Answer again", () => actions.again(message)));
     if (versions.length > 1) {
@@ -142,15 +157,19 @@ export class MessageView {
     const close = () => {
       form.replaceWith(this.body);
       this.node.classList.remove("editing");
+      this.files.forEach(({ node }) => (node.hidden = false));
       this.buttons.querySelector("button:nth-of-type(2)")?.focus();
     };
+    const files = new FileList(this.message.attachments ?? []);
+    this.files.forEach(({ node }) => (node.hidden = true));
     const submit = () => {
       const text = area.value.trim();
-      if (text) this.actions.edit(this.message, text);
+      if (text || files.files.length > 0) this.actions.edit(this.message, text, files.files);
     };
     const form = element(
       "form",
       { class: "editor", onsubmit: (event) => (event.preventDefault(), submit()) },
+      files.node,
       area,
       element(
         "div",

@@ -20,6 +20,7 @@ const server = { model: undefined, name: "", chat: true, context: null, ready: f
 const chat = new Chat(server, {
   changed,
   asText: (messages) => startText(messages.map(({ content }) => content).join("\n\n")),
+  startNew: startConversation,
 });
 const text = new TextView(server, { changed });
 const ranks = new RanksView(server, find("ranks"));
@@ -54,6 +55,12 @@ const current = () => (shown === text ? text : chat).conversation;
 function goTo(path) {
   if (location.hash === `#/${path}`) route();
   else location.hash = `#/${path}`;
+}
+
+function startConversation() {
+  sidebar.close(false);
+  goTo("");
+  focusField();
 }
 
 function show(view, id) {
@@ -262,11 +269,7 @@ function listen() {
     if (event.key === "Escape" && !document.querySelector("dialog[open]")) shown?.stop?.();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
-  find("new-conversation").addEventListener("click", () => {
-    sidebar.close(false);
-    goTo("");
-    focusField();
-  });
+  find("new-conversation").addEventListener("click", startConversation);
   find("skip").addEventListener("click", () => find(shown === text ? "text-field" : "composer-text").focus());
   find("theme").addEventListener("click", switchTheme);
   find("open-settings").addEventListener("click", openSettings);

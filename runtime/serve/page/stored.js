@@ -14,13 +14,24 @@ function readOutcome({ stats, error }) {
   return { ...(isObject(stats) && { stats }), ...(isObject(error) && isText(error.message) && { error }) };
 }
 
+function readAttachments(value) {
+  const isGood = (file) => isObject(file) && isText(file.name) && isText(file.text);
+  return (Array.isArray(value) ? value : []).filter(isGood).map(({ name, text, tokens }) => ({
+    name,
+    text,
+    ...(Number.isFinite(tokens) && { tokens }),
+  }));
+}
+
 function readMessage(id, value) {
   if (!isId(id) || !isObject(value) || !["user", "assistant"].includes(value.role)) return null;
+  const attachments = readAttachments(value.attachments);
   return {
     id,
     parent: isId(value.parent) ? value.parent : null,
     role: value.role,
     content: textOr(value.content, ""),
+    ...(attachments.length > 0 && { attachments }),
     ...(isText(value.reasoning) && { reasoning: value.reasoning }),
     ...(value.partial === true && { partial: true }),
     ...readOutcome(value),

@@ -78,7 +78,12 @@ export class TextView {
     if (!error) return box.replaceChildren();
     const again = element("button", { type: "button", onclick: () => this.extend() }, "Try again");
     box.replaceChildren(
-      element("div", { class: "error" }, element("p", {}, error.message), element("div", { class: "row" }, again)),
+      element(
+        "div",
+        { class: "error" },
+        element("p", {}, error.message + (error.isTooLong ? " Shorten the text." : "")),
+        element("div", { class: "row" }, again),
+      ),
     );
   }
 
