@@ -12,7 +12,7 @@ import { gzipSync } from "node:zlib";
 
 const SERVE = fileURLToPath(new URL("../../runtime/serve/", import.meta.url));
 const PAGE = join(SERVE, "page");
-const MOST_BYTES = 60 * 1024; // of all files, each compressed alone
+const MOST_BYTES = 60 * 1024; // the sum of all files, each compressed alone
 const folder = mkdtempSync(join(tmpdir(), "tp-page-"));
 process.on("exit", () => rmSync(folder, { recursive: true }));
 

@@ -1,4 +1,4 @@
-// What formulas are tested with.
+// The formulas of the tests.
 
 import { readFileSync } from "node:fs";
 import * as symbols from "../../runtime/serve/page/tex_symbols.js";

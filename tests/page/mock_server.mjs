@@ -115,7 +115,7 @@ function status() {
   };
 }
 
-// What is answered: {text, reasoning}, as lists of tokens. `begun`: the words of an answer that is continued.
+// The answer: {text, reasoning}, as lists of tokens. `begun`: the words of an answer that is continued.
 function answerTo(prompt, limit, ignoresEnd, begun = 0) {
   if (/hostile/.test(prompt)) return { text: words(HOSTILE) };
   if (/markdown/.test(prompt)) return { text: words(MARKDOWN) };

@@ -4,7 +4,7 @@ import { countTokens } from "./api.js";
 import { element, find, iconButton, setIcon, toast } from "./dom.js";
 import { bytes, plural } from "./format.js";
 
-const MAX_BYTES = 1 << 20; // of a file
+const MAX_BYTES = 1 << 20; // a file's limit
 const MOST_PASTED = 2048; // bytes that stay in the field
 const MOST_SHOWN = 20000; // characters of an unfolded file
 

@@ -62,7 +62,7 @@ export function contentOf({ content, attachments = [] }) {
   return [...files, content].filter((part) => part !== "").join("\n\n");
 }
 
-// What the model reads before it answers `parent`, the last message. An answer as the last message is continued.
+// The messages that the model reads before it answers `parent`, the last message. An answer as the last message is continued.
 export function prompt(conversation, parent) {
   const messages = branch(conversation, parent)
     .map((message) => ({ role: message.role, content: contentOf(message) }))

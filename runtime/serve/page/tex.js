@@ -17,7 +17,7 @@ import {
 import * as symbols from "./tex_symbols.js";
 
 const MAX_LENGTH = 4000; // characters
-const MAX_DEPTH = 32; // of parts within parts
+const MAX_DEPTH = 32; // the limit of nested parts
 
 const TOKEN = /\\(?:[A-Za-z]+|[^A-Za-z])|\s+|[^\\]/suy;
 const PLAIN_OPERATORS = new Map([..."+=<>/,;:!?.", ["-", "−"], ["*", "∗"]].map((c) => [c[0], c[1] ?? c]));
@@ -58,7 +58,7 @@ class Parser {
     return found;
   }
 
-  // What `parse` gives, one level deeper.
+  // Calls `parse` one level deeper.
   deeper(parse) {
     if (++this.depth > MAX_DEPTH) unsupported();
     const found = parse();
