@@ -15,7 +15,8 @@ struct HubName {
   std::string text() const { return file.empty() ? repository : repository + ":" + file; }
 };
 
-// Nothing for a text of another form, such as a path.
+// Also reads the address of a model: "https://huggingface.co/ORG/NAME". Nothing for a text of another form,
+// such as a path.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
 // Whether a name that a server or a user gave, of a file or a revision, is a path that stays in the folder it

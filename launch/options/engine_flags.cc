@@ -125,7 +125,7 @@ void EngineFlags::add_store_options_to(CLI::App& command) {
         options.kv_store_size =
             static_cast<std::uint64_t>(1e9 * parse_number<double>(gigabytes).value_or(0.0));
       },
-      "GB", amount(kMostGigabytes),
+      "GB", gigabytes(),
       "Maximum size of the folder; the least recently used prompts are removed (default: as when the folder "
       "was created; for a new folder, 20 or a tenth of the disk, whichever is smaller)");
   group.add("--kv-store-min", options.kv_store_min, "N", whole_number(1),

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace tp {
 // Whether the model can be read is for others to say.
 std::filesystem::path find_model(const std::filesystem::path& given,
                                  std::initializer_list<std::string_view> other_extensions = {});
+
+// What to call a model that find_model() finds: "demo", "ORG/NAME", or the name of the folder or GGUF file.
+std::string name_of_model(const std::filesystem::path& given);
 
 // The files of a model that a command may read: the parts of a GGUF model, or the weights, configuration,
 // tokenizer and chat template of a folder, but no other models beside them. `given` is the path or name for

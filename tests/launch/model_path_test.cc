@@ -35,6 +35,14 @@ TEST(ModelPath, OfANameOnTheHubSaysHowToDownloadIt) {
   expect_one_error(run(2, commands_of("org/name").front()), 1, "`tp-infer download org/name`");
 }
 
+TEST(ModelPath, OfAnAddressOnTheHubIsItsName) {
+  const TemporaryDirectory cache;
+  const EnvironmentVariable variable("HF_HUB_CACHE", cache.path());
+  expect_refused("https://huggingface.co/Qwen/Qwen3-4B",
+                 "run `tp-infer download Qwen/Qwen3-4B` on every host");
+  expect_refused("llama3", "or give a model of the Hugging Face Hub as ORGANIZATION/NAME");
+}
+
 TEST(ModelPath, OfNothingElseIsTakenForANameOnTheHub) {
   for (const char* path : {"/proc/nonexistent", "./org/name", "~/org", "a/b/c", "org/", "no model"}) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", path});

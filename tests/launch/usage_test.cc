@@ -114,8 +114,9 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--weights", "f8"},
        "--weights: expected one of auto, f32, f16, bf16, int8, int4, found f8"},
       {{"generate", "--prompt", "x", "--weights", "q4_k"},
-       "--weights: expected a type to which weights can be converted, found q4_k; files that store q4_k "
-       "weights "
+       "--weights: expected one of auto, f32, f16, bf16, int8, int4, to which weights can be converted, "
+       "found "
+       "q4_k; files that store q4_k weights "
        "keep it with auto"},
       {{"generate", "--prompt", "x", "--max-length", "0"},
        "expected a whole number from 1 to 1099511627776, found 0"},
