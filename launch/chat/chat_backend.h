@@ -1,6 +1,7 @@
 // What answers conversations: the engine that this program runs, or a server.
 #pragma once
 
+#include "launch/options/sampling_flags.h"
 #include "runtime/chat/message.h"
 #include "tp/request.h"
 
@@ -43,6 +44,9 @@ class ChatBackend {
 
   // Tokens of the longest conversation; 0 if that is not known.
   virtual std::size_t max_length() const = 0;
+
+  // What the next answers are made with, which may be changed.
+  virtual SamplingFlags& sampling() = 0;
 };
 
 }  // namespace tp
