@@ -42,7 +42,7 @@ void expect_one_error(const Finished& finished, int status, const std::string& m
 // That it ended well and printed nothing on stderr.
 void expect_success(const Finished& finished);
 
-// The output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program starts
+// The output of `tp-infer COMMAND --help-all`, or of `tp-infer --help-all` without a command. A test program starts
 // each of them once.
 const std::string& help_text(const std::string& command = {});
 
