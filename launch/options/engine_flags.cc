@@ -28,8 +28,8 @@ void add_described_options(CLI::App& command, EngineOptions& options) {
   const OptionGroup group(command);
   group.add(
       "-m,--model", [&](const std::string& folder) { options.model = folder; }, "DIR", not_empty("a model"),
-      "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
-      "(default: the demo model)");
+      "A checkpoint's folder, which needs only config.json; a GGUF file; a config.json; or ORG/NAME, whose "
+      "config.json is fetched from the Hugging Face Hub (default: the demo model)");
   group
       .add(
           "--weights", [&](const std::string& name) { options.weights = find_weight_type(name); }, "TYPE",

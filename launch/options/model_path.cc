@@ -1,6 +1,7 @@
 #include "launch/options/model_path.h"
 
 #include "launch/hub/cached_model.h"
+#include "launch/hub/description.h"
 #include "launch/hub/hub_settings.h"
 #include "model/files/file_kind.h"
 #include "model/weights/gguf/gguf_files.h"
@@ -109,6 +110,14 @@ std::vector<fs::path> model_files(const fs::path& given) {
   } catch (const CheckpointError&) {
     return {};  // whoever opens the model reports the error
   }
+}
+
+fs::path find_model_to_describe(const fs::path& given) {
+  std::error_code error;
+  const std::optional<HubName> name = parse_hub_name(given.string());
+  const bool is_name = name && name->file.empty() && !fs::exists(given, error);
+  if (!is_name || find_cached_model(*name, hub_cache()).path) return find_model(given, {".json"});
+  return fetch_description(name->repository);
 }
 
 std::string name_of_model(const fs::path& given) {
