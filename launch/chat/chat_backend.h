@@ -45,7 +45,7 @@ class ChatBackend {
   // Tokens of the longest conversation; 0 if that is not known.
   virtual std::size_t max_length() const = 0;
 
-  // What the next answers are made with, which may be changed.
+  // The settings of the next answers, which may be changed.
   virtual SamplingFlags& sampling() = 0;
 };
 

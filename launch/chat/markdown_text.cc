@@ -20,8 +20,8 @@ std::size_t run_at(std::string_view text, std::size_t place) {
   return std::min(end, text.size()) - place;
 }
 
-struct Span {
-  std::size_t begin;  // of the text between the marks
+struct MarkedSpan {
+  std::size_t begin;  // first byte between the marks
   std::size_t size;
   std::size_t end;  // after the closing marks
 };
@@ -30,7 +30,7 @@ enum class Search : std::uint8_t { found, absent, undecided };
 
 // Looks for `marks` equal characters `mark` that close a span, from `place` on.
 Search find_close(std::string_view text, std::size_t place, char mark, std::size_t marks, bool is_complete,
-                  Span& span) {
+                  MarkedSpan& span) {
   span.begin = place;
   for (std::size_t i = place; i < text.size(); ++i) {
     if (text[i] == '`' && mark != '`') {  // code within emphasis
@@ -175,7 +175,7 @@ std::size_t MarkdownText::show(std::string_view text, TextStyle style, bool is_c
     if (is_last && !is_complete) return i;
     const bool opens = !is_last && (c == '`' || (run <= 3 && text[i + run] != ' ' &&
                                                  !is_word_character(previous_) && previous_ != '\\'));
-    Span span{};
+    MarkedSpan span{};
     const Search search = opens ? find_close(text, i + run, c, run, is_complete, span) : Search::absent;
     if (search == Search::undecided) return i;
     if (search == Search::absent) {

@@ -39,7 +39,7 @@ class MarkdownText {
 
   WrappedText& wrapped_;
   bool is_styled_;
-  std::string rest_{};  // what is not shown yet, from within one line
+  std::string rest_{};  // text of one line that is not shown yet
   Line line_ = Line::unknown;
   TextStyle line_style_ = kPlain;
   char previous_ = ' ';  // before rest_

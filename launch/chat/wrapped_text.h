@@ -52,9 +52,9 @@ class WrappedText {
   std::size_t word_width_ = 0;  // columns
   std::size_t spaces_ = 0;      // before the word
   TextStyle space_style_ = kPlain;
-  std::size_t column_ = 0;  // of the cursor
+  std::size_t column_ = 0;  // the cursor's
   std::size_t indent_ = 0;
-  TextStyle style_ = kPlain;  // of what was passed on last
+  TextStyle style_ = kPlain;  // the terminal's
 };
 
 }  // namespace tp

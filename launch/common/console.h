@@ -11,10 +11,10 @@ struct Console {
   // Where prompts, notes and errors of messages go: with the answers where a person sees those, so that all
   // keep their order; for a script to standard error.
   std::FILE* notes = stderr;
-  bool has_person = false;    // a person types, and is prompted
-  bool can_edit = false;      // the terminal is this process's own
-  bool is_launchers = false;  // the terminal is that of mpirun, which forwards lines
-  bool has_colours = false;   // notes may be dimmed
+  bool has_person = false;      // a person types, and is prompted
+  bool can_edit = false;        // the terminal is this process's own
+  bool is_launchers = false;    // the terminal is that of mpirun, which forwards lines
+  bool has_colours = false;     // notes may be dimmed
   bool styles_answers = false;  // standard output leads to a terminal that shows bold and colours
 
   // Prints what is not part of the conversation, dimmed if that can be.

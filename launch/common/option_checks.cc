@@ -57,7 +57,7 @@ bool is_name_of_gguf(std::string_view name) {
   return name.size() > 1 && name[0] == 'q' && name[1] >= '1' && name[1] <= '9';
 }
 
-// What to do instead of `--weights name`; empty for a name that nobody has.
+// Advice instead of `--weights name`; empty for a name that nobody has.
 std::string advice_about_type(const std::string& name) {
   std::string lower = name;
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

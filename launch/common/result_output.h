@@ -32,7 +32,7 @@ class ResultOutput {
   // them it would steer the terminal.
   void write(std::string_view text);
 
-  // The same for text that may style a terminal, and whose control characters the caller has removed.
+  // Also writes text that may style a terminal, and whose control characters the caller has removed.
   void write_styled(std::string_view text);
 
   // Whether what is written shows on a terminal.

@@ -17,11 +17,11 @@ namespace tp {
 std::filesystem::path find_model(const std::filesystem::path& given,
                                  std::initializer_list<std::string_view> other_extensions = {});
 
-// The same for commands that read no weights. The name of a model that is not in the cache makes them fetch
+// Also serves commands that read no weights. The name of a model that is not in the cache makes them fetch
 // its config.json and the index of its weights from the Hub. Also throws DownloadError.
 std::filesystem::path find_model_to_describe(const std::filesystem::path& given);
 
-// What to call a model that find_model() finds: "demo", "ORG/NAME", or the name of the folder or GGUF file.
+// The name of a model that find_model() finds: "demo", "ORG/NAME", or the name of the folder or GGUF file.
 std::string name_of_model(const std::filesystem::path& given);
 
 // The files of a model that a command may read: the parts of a GGUF model, or the weights, configuration,

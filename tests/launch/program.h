@@ -42,8 +42,8 @@ void expect_one_error(const Finished& finished, int status, const std::string& m
 // That it ended well and printed nothing on stderr.
 void expect_success(const Finished& finished);
 
-// The output of `tp-infer COMMAND --help-all`, or of `tp-infer --help-all` without a command. A test program starts
-// each of them once.
+// The output of `tp-infer COMMAND --help-all`, or of `tp-infer --help-all` without a command. A test program
+// starts each of them once.
 const std::string& help_text(const std::string& command = {});
 
 // The lines of a text, without their ends.
