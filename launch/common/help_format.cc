@@ -7,11 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 namespace tp {
 namespace {
+
+constexpr std::size_t kMost = 100;  // columns of help, for which footers are written
 
 // The options that most people need, in this order.
 constexpr std::string_view kCommon[] = {
@@ -81,22 +83,29 @@ std::string wrapped(std::string text, std::size_t width) {
   return text;
 }
 
-// Breaks the lines of a text that are prose, which do not begin with a blank.
-std::string wrapped_lines(const std::string& text, std::size_t width) {
-  std::string result;
+// Breaks prose between words at another width than that for which it was written. Examples begin with a
+// blank, and stay.
+std::string rewrapped(const std::string& text, std::size_t width) {
+  constexpr std::size_t kLong = 80;  // a line of at least this size continues in the next one
+  std::vector<std::string> paragraphs;
+  bool continues = false;
   for (const std::string_view line : split_text(text, '\n')) {
-    result += line.starts_with(' ') ? std::string(line) : wrapped(std::string(line), width);
-    result += '\n';
+    const bool is_prose = !line.empty() && line.front() != ' ';
+    if (continues && is_prose)
+      paragraphs.back().append(" ").append(line);
+    else
+      paragraphs.emplace_back(line);
+    continues = is_prose && line.size() >= kLong;
   }
-  result.pop_back();
-  return result;
+  for (std::string& paragraph : paragraphs)
+    if (!paragraph.starts_with(' ')) paragraph = wrapped(paragraph, width);
+  return fmt::format("{}", fmt::join(paragraphs, "\n"));
 }
 
 }  // namespace
 
 std::size_t help_columns() {
   constexpr std::size_t kLeast = 50;
-  constexpr std::size_t kMost = 100;
   return leads_to_terminal(STDOUT_FILENO) ? std::clamp(terminal_columns(STDOUT_FILENO), kLeast, kMost)
                                           : kMost;
 }
@@ -112,7 +121,8 @@ std::string HelpFormat::make_help(const CLI::App* app, std::string name, CLI::Ap
                                                              : short_groups(*app, name);
   const std::string text = make_description(app) + make_usage(app, name) + make_positionals(app) + groups +
                            make_subcommands(app, CLI::AppFormatMode::Normal) + '\n';
-  return text + wrapped_lines(make_footer(app), columns_);
+  const std::string footer = make_footer(app);
+  return text + (columns_ < kMost ? rewrapped(footer, columns_) : footer);
 }
 
 std::string HelpFormat::short_groups(const CLI::App& app, const std::string& name) const {
