@@ -162,7 +162,7 @@ TEST_F(Chat, SettingsAreThoseOfTheOptions) {
   for (const auto& [setting, advice] : {std::pair("temprature 1", "did you mean temperature?"),
                                         {"temp 1", "there is no setting temp; here it is temperature"},
                                         {"temperature warm", "--temperature: expected a number, found warm"},
-                                        {"top_p 2", "--top-p is 2, expected a number in (0, 1]"},
+                                        {"top_p 2", "`top_p` is 2, expected a number in (0, 1]"},
                                         {"seed", "expected /set seed VALUE, found no value"}}) {
     const Finished finished = chat(std::string("/set ") + setting + "\n");
     EXPECT_EQ(finished.status, 1) << setting;
