@@ -122,7 +122,8 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error,
 int run(int argc, char** argv) {
   CLI::App app("Tensor-parallel inference of language models on CPUs over MPI");
   app.name("tp-infer");
-  app.formatter(std::make_shared<tp::HelpFormat>());
+  app.formatter(std::make_shared<tp::HelpFormat>(tp::help_columns()));
+  app.set_help_all_flag("--help-all", "Print help with all options and exit");
   app.footer(kFooter);
   app.set_version_flag("--version", version_with_lacks());
   app.require_subcommand(0, 1);

@@ -84,7 +84,7 @@ struct EngineInfo {
   // Why the cache is smaller than requested, or too small for a sequence of maximum length. Rank 0 only,
   // usually empty.
   std::string cache_notice;
-  // Why some ranks use slower kernels than their processors allow. Usually empty.
+  // Why some ranks compute slowly: missing kernels, or processors without AVX2. Usually empty.
   std::string kernels_notice;
   std::size_t cache_bytes = 0;      // bytes of this rank's cache when it is full
   std::size_t states = 0;           // number of recurrent states that fit in memory, including snapshots

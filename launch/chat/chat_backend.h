@@ -1,6 +1,7 @@
 // Backends that answer conversations: an engine in this process, or a server.
 #pragma once
 
+#include "launch/options/sampling_flags.h"
 #include "runtime/chat/message.h"
 #include "tp/request.h"
 
@@ -43,6 +44,9 @@ class ChatBackend {
 
   // Returns the maximum number of tokens in a conversation, or 0 if unknown.
   virtual std::size_t max_length() const = 0;
+
+  // The settings of the next answers, which may be changed.
+  virtual SamplingFlags& sampling() = 0;
 };
 
 }  // namespace tp

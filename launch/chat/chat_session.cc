@@ -1,14 +1,20 @@
 #include "launch/chat/chat_session.h"
 
 #include "launch/chat/answer_printer.h"
+#include "launch/chat/chat_settings.h"
 #include "launch/chat/messages_file.h"
 #include "launch/common/interruptions.h"
 #include "launch/common/message.h"
+#include "model/files/printable.h"
+#include "model/files/similar_name.h"
 #include "model/tokenizer/text/unicode.h"
 #include "parallel/machine/stopwatch.h"
 #include "tp/internal/require.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 namespace tp {
 namespace {
@@ -16,13 +22,56 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kHelp =
-    "  /reset         begin a new conversation (a system message stays)\n"
-    "  /system TEXT   what the model is to be; without TEXT, no system message\n"
-    "  /save FILE     write the conversation as JSON, for --load and render-chat\n"
-    "  /help          this list\n"
-    "  /exit          leave, as does Ctrl-D\n"
+    "  /again              replace the last answer by another one\n"
+    "  /reset              begin a new conversation (a system message stays)\n"
+    "  /system TEXT        what the model is to be; without TEXT, no system message\n"
+    "  /set NAME VALUE     change a setting, such as /set temperature 0.2; /set alone lists them\n"
+    "  /save FILE          write the conversation as JSON, for /load, --load and render-chat\n"
+    "  /load FILE          continue a conversation that /save wrote\n"
+    "  /help, /?           this list\n"
+    "  /exit, /quit        leave, as does Ctrl-D\n"
     "An empty line, Enter alone, stops an answer; so does Ctrl-C where the program runs without mpirun.\n"
     "A message that begins with a slash is written with two: //etc is a folder";
+
+// Our names first, then those that other programs have for the same.
+struct CommandNames {
+  std::string_view ours;
+  std::vector<std::string_view> others;
+};
+
+const std::vector<CommandNames> kCommands = {
+    {"/again", {"/regenerate", "/retry"}},
+    {"/exit", {"/quit", "/q", "/bye"}},
+    {"/help", {"/?", "/h"}},
+    {"/load", {}},
+    {"/reset", {"/clear", "/new"}},
+    {"/save", {}},
+    {"/set", {}},
+    {"/system", {}},
+};
+
+// Our name of a command; empty if there is no such command.
+std::string_view find_command(std::string_view word) {
+  const auto found = std::ranges::find_if(kCommands, [&](const CommandNames& names) {
+    return names.ours == word || std::ranges::find(names.others, word) != names.others.end();
+  });
+  return found == kCommands.end() ? "" : found->ours;
+}
+
+// "; did you mean /set temperature 0.2?" for "/temperature 0.2".
+std::string meant_by(std::string_view line) {
+  const std::string word(line.substr(0, line.find(' ')));
+  const std::vector<std::string> settings = setting_names();
+  if (std::ranges::find(settings, word.substr(1)) != settings.end())
+    return fmt::format("did you mean /set {}?", line.substr(1));
+  std::vector<std::string> commands;
+  for (const CommandNames& names : kCommands) {
+    commands.emplace_back(names.ours);
+    commands.insert(commands.end(), names.others.begin(), names.others.end());
+  }
+  const std::string similar = similar_name(word, commands);
+  return similar.empty() ? "/help lists them" : fmt::format("did you mean {}?", similar);
+}
 
 bool is_one_line(std::string_view text) { return text.find('\n') == std::string_view::npos; }
 
@@ -49,8 +98,8 @@ ChatSession::ChatSession(ChatBackend& backend, Json conversation, ChatOptions op
 
 int ChatSession::run() {
   const Interruptions interruptions;
-  // A loaded conversation may end with a message that has no answer yet.
-  if (!messages().empty() && messages().back().value("role", "") == "user") answer();
+  greet();
+  answer_open_message();
   std::string line;
   while (true) {
     const InputEvent event = input_->read(line);
@@ -73,6 +122,13 @@ int ChatSession::run() {
   return failed_ ? 1 : 0;
 }
 
+void ChatSession::greet() const {
+  if (!options_.console.has_person) return;
+  const std::size_t context = backend_.max_length();
+  options_.console.note(fmt::format("{}{}; /help lists commands", printable(options_.model_name),
+                                    context == 0 ? "" : fmt::format(", context of {} tokens", context)));
+}
+
 bool ChatSession::is_command(std::string_view message) {
   if (!is_one_line(message)) return message.starts_with("/system ");
   return message.starts_with('/') && !message.starts_with("//");
@@ -80,8 +136,9 @@ bool ChatSession::is_command(std::string_view message) {
 
 ChatSession::Next ChatSession::obey(std::string_view line) {
   const std::size_t space = std::min(line.find(' '), line.size());
-  const std::string_view command = line.substr(0, space);
+  const std::string_view word = line.substr(0, space);
   const std::string text = unicode::stripped(line.substr(space), true, true);
+  const std::string_view command = find_command(word);
   if (command == "/exit") return Next::leave;
   if (command == "/help")
     options_.console.note(kHelp);
@@ -91,8 +148,14 @@ ChatSession::Next ChatSession::obey(std::string_view line) {
     set_system(text);
   else if (command == "/save")
     save(text);
+  else if (command == "/load")
+    load(text);
+  else if (command == "/again")
+    answer_again();
+  else if (command == "/set")
+    change(text);
   else
-    complain(fmt::format("unknown command {}; /help lists them", command));
+    complain(fmt::format("there is no command {}; {}", word, meant_by(line)));
   return Next::go_on;
 }
 
@@ -118,6 +181,42 @@ void ChatSession::save(const std::string& path) {
   } catch (const RequestError& error) {
     complain(error.what());
   }
+}
+
+void ChatSession::load(const std::string& path) {
+  try {
+    require<RequestError>(!path.empty() && path != "-",
+                          "cannot load a conversation: expected /load FILE, found {}",
+                          path.empty() ? "no FILE" : "standard input, which has your messages");
+    conversation_ = read_messages_file(path);
+    options_.console.note(fmt::format("{} messages are from {}", messages().size(), path));
+  } catch (const RequestError& error) {
+    return complain(error.what());
+  }
+  answer_open_message();
+}
+
+void ChatSession::change(const std::string& setting) {
+  if (setting.empty())
+    return options_.console.note(fmt::format("settings: {}", fmt::join(setting_names(), ", ")));
+  try {
+    change_setting(backend_.sampling(), setting);
+  } catch (const RequestError& error) {
+    complain(error.what());
+  }
+}
+
+void ChatSession::answer_again() {
+  const bool has_answer = messages().size() > 1 && messages().back().value("role", "") == "assistant";
+  if (!has_answer) return complain("there is no answer to replace; write a message first");
+  const Json before = messages();
+  messages().erase(messages().size() - 1);
+  answer();
+  if (messages().empty() || messages().back().value("role", "") != "assistant") messages() = before;
+}
+
+void ChatSession::answer_open_message() {
+  if (!messages().empty() && messages().back().value("role", "") == "user") answer();
 }
 
 void ChatSession::complain(std::string_view error) {
@@ -172,7 +271,7 @@ void ChatSession::answer() {
 }
 
 ChatAnswer ChatSession::stream() {
-  AnswerPrinter printer(output_, options_.console);
+  AnswerPrinter printer(output_, options_.console, options_.is_plain);
   const auto write = [&](const MessagePieces& pieces) { printer.print(pieces); };
   input_->begin_answer();
   try {

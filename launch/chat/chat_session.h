@@ -18,6 +18,8 @@ namespace tp {
 
 struct ChatOptions {
   Console console{};
+  std::string model_name{};    // for the first line at a terminal
+  bool is_plain = false;       // at a terminal, answers look as in a file
   bool reports_speed = false;  // tokens, cached tokens and speed after every answer
   UsedFiles files{};           // files that /save must not replace
 };
@@ -41,7 +43,16 @@ class ChatSession {
   // Multi-line input is a command only for /system, because pasted text may begin with a slash.
   static bool is_command(std::string_view message);
   Next obey(std::string_view line);
+  // Prints the model, its context and how to get help, for a person.
+  void greet() const;
   void save(const std::string& path);
+  void load(const std::string& path);
+  // Changes a setting, "temperature 0.2", or lists all settings.
+  void change(const std::string& setting);
+  // Replaces the last answer; keeps it if there is no other one.
+  void answer_again();
+  // A conversation that was loaded may wait for its answer.
+  void answer_open_message();
   void reset();
 
   // Adds a user message. After a tool call, the text is the call's result.

@@ -21,6 +21,7 @@ class EngineBackend final : public ChatBackend {
 
   ChatAnswer answer(const nlohmann::ordered_json& conversation, const ChatListener& listener) override;
   std::size_t max_length() const override { return engine_.info().options.max_length; }
+  SamplingFlags& sampling() override { return sampling_; }
 
  private:
   // Streams the continuation of a prompt.

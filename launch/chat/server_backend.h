@@ -14,6 +14,7 @@ class ServerBackend final : public ChatBackend {
 
   ChatAnswer answer(const nlohmann::ordered_json& conversation, const ChatListener& listener) override;
   std::size_t max_length() const override { return model_.max_length; }
+  SamplingFlags& sampling() override { return sampling_; }
 
  private:
   nlohmann::ordered_json request_of(const nlohmann::ordered_json& conversation) const;

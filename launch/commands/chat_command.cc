@@ -43,16 +43,20 @@ constexpr const char* kChatFooter =
     "  mpirun -np 4 tp-infer chat --model DIR --temperature 0.7\n"
     "  tp-infer chat --model DIR --greedy < questions.txt > answers.txt\n"
     "  tp-infer chat --server http://node1:8080 --api-key-file key.txt\n"
-    "Each line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
-    "output. Prompts and notes go there too at a terminal, and to standard error in a script.\n"
-    "At a terminal, Up and Ctrl-R find earlier lines, several pasted lines are one message, and Alt-Enter\n"
-    "starts a new line. Under mpirun none of this works, because mpirun forwards whole lines.\n"
+    "Each line is a message; /help lists commands (/again, /reset, /set, /save, /load, /exit). Answers go "
+    "to\n"
+    "standard output. Prompts and notes go there too at a terminal, and to standard error in a script.\n"
+    "At a terminal, answers show Markdown, Up and Ctrl-R find earlier lines, several pasted lines are one\n"
+    "message, and Alt-Enter starts a new line. Under mpirun, lines cannot be edited, because mpirun "
+    "forwards\n"
+    "whole lines: use serve under mpirun, and chat --server without it.\n"
     "To stop an answer, press Enter, or Ctrl-C without mpirun. With mpirun, Ctrl-C ends the whole job; send\n"
     "SIGUSR1 instead: kill -USR1 PID-OF-MPIRUN";
 
 constexpr const char* kUnderMpirun =
-    "tp-infer: under mpirun each line is a message, without line editing, history or pasting several lines; "
-    "Enter stops an answer, Ctrl-C ends the job, /help lists commands";
+    "tp-infer: under mpirun each line is a message; to edit lines, run `mpirun ... tp-infer serve` instead "
+    "and, without mpirun, `tp-infer chat --server http://127.0.0.1:8080`; Enter stops an answer, Ctrl-C ends "
+    "the job";
 
 struct ChatFlags {
   EngineFlags engine;
@@ -62,6 +66,7 @@ struct ChatFlags {
   std::string template_file;
   std::string load_file;
   std::string system;
+  bool is_plain = false;
 };
 
 nlohmann::ordered_json open_conversation(const ChatFlags& flags) {
@@ -76,13 +81,16 @@ UsedFiles files_to_keep(const CLI::App& command) {
   return files;
 }
 
-int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const CLI::App& command,
-             const ChatFlags& flags) {
+int converse(ChatBackend& backend, std::string model_name, nlohmann::ordered_json conversation,
+             const CLI::App& command, const ChatFlags& flags) {
   const Console console = find_console();
   if (console.is_launchers) print_message(kUnderMpirun, console.notes);
-  ChatSession session(
-      backend, std::move(conversation),
-      {.console = console, .reports_speed = flags.engine.verbose, .files = files_to_keep(command)});
+  ChatSession session(backend, std::move(conversation),
+                      {.console = console,
+                       .model_name = std::move(model_name),
+                       .is_plain = flags.is_plain,
+                       .reports_speed = flags.engine.verbose,
+                       .files = files_to_keep(command)});
   if (!flags.system.empty()) session.set_system(flags.system);
   return session.run();
 }
@@ -110,7 +118,8 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::generate);
     return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
       EngineBackend backend(*engine, std::move(prepared->chat_template), flags.sampling);
-      return converse(backend, std::move(prepared->conversation), command, flags);
+      return converse(backend, name_of_model(flags.engine.options.model), std::move(prepared->conversation),
+                      command, flags);
     });
   });
 }
@@ -141,9 +150,9 @@ int chat_with_server(const CLI::App& command, const ChatFlags& flags) {
     CurlHttp http(std::chrono::seconds(30));
     ServerClient client(http, flags.server, find_api_key(flags.api_key_file));
     nlohmann::ordered_json conversation = open_conversation(flags);
-    ServerBackend backend(client, find_served_model(client, flags.engine.options.model.string()),
-                          flags.sampling);
-    status = converse(backend, std::move(conversation), command, flags);
+    const ServedModel model = find_served_model(client, flags.engine.options.model.string());
+    ServerBackend backend(client, model, flags.sampling);
+    status = converse(backend, model.name, std::move(conversation), command, flags);
   });
   return status;
 }
@@ -182,6 +191,9 @@ void add_chat_command(CLI::App& app, int& status) {
   const OptionGroup group(*command, "Conversation");
   group.add_text("--system", flags->system, "System prompt");
   group.add_file("--load", flags->load_file, "Continue a conversation that /save wrote");
+  group.add_flag(
+      "--plain", flags->is_plain,
+      "At a terminal, print answers as the model writes them: don't render Markdown or break lines");
   of_model.push_back(group.add_file("--template", flags->template_file,
                                     "A chat template (Jinja) to use instead of the model's"));
   const OptionGroup server_group(*command, "Chatting with a server");

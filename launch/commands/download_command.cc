@@ -161,20 +161,10 @@ void fetch(Source& source, const DownloadFlags& flags, DownloadProgress& progres
   output.finish();
 }
 
-// A user who sets HF_ENDPOINT to such an address means it, but may forget that the token is sent, too.
-bool shows_token(const HubSettings& settings) {
-  const std::string origin = origin_of(settings.endpoint);
-  const bool is_local = origin.starts_with("http://127.") || origin.starts_with("http://localhost:") ||
-                        origin.starts_with("http://[::1]:");
-  return !settings.token.empty() && origin.starts_with("http://") && !is_local;
-}
-
 void run(const DownloadFlags& flags) {
   DownloadProgress progress;
   const HubSettings settings = hub_settings();
-  if (shows_token(settings))
-    progress.line(fmt::format("the token goes to {} unencrypted; unset HF_TOKEN if it is not needed there",
-                              settings.endpoint));
+  warn_of_shown_token(settings, [&](const std::string& line) { progress.line(line); });
   Source source(*parse_hub_name(flags.name), flags.revision, settings, progress);
   if (flags.list) return list(source, flags);
   fetch(source, flags, progress);

@@ -103,7 +103,7 @@ std::vector<RankShare> shares_of(const EnginePlan& plan, const ModelSpec& spec, 
 }
 
 void inspect(InspectFlags flags) {
-  const std::filesystem::path model = flags.options.model = find_model(flags.options.model, {".json"});
+  const std::filesystem::path model = flags.options.model = find_model_to_describe(flags.options.model);
   const DescribedModel described(flags.options, flags.ranks);
   const EnginePlan& plan = described.plan();
   const ModelSpec& spec = described.spec();

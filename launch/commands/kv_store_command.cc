@@ -79,7 +79,7 @@ void add_kv_store_command(CLI::App& app, int& /*status*/) {
   };
   options.add("--prune-days", number_for(arguments->days), "DAYS", amount(36500),
               "Remove prompts that have not been used for this many days");
-  options.add("--prune-size", number_for(arguments->gigabytes), "GB", amount(kMostGigabytes),
+  options.add("--prune-size", number_for(arguments->gigabytes), "GB", gigabytes(),
               "Remove the least recently used prompts until at most this size is left");
   options.add("--prune-model", arguments->model, "NAME", not_empty("a name"),
               "Remove all prompts of list entries whose name is NAME or whose description contains NAME");

@@ -78,7 +78,7 @@ void plan(const PlanFlags& flags) {
   require_split_ranks(flags);
   set_threads(default_threads_of(flags.cluster.ranks_per_host));
   EngineOptions options = flags.options;
-  options.model = find_model(options.model, {".json"});
+  options.model = find_model_to_describe(options.model);
   options.max_sequences = *std::ranges::max_element(flags.batches);
   options.max_length = std::max(flags.workload.context, flags.workload.prompt) + 1;
   const DescribedModel described(options, std::max<std::size_t>(options.split.size(), 1));
@@ -131,6 +131,7 @@ void add_plan_command(CLI::App& app, int& status) {
       "  tp-infer plan --model DIR --hosts 8 --ranks-per-host 2 --memory 256G --bandwidth 300GB/s --flops 4T "
       "\\\n"
       "    --net 30us,10Gb --batch 1,16 --context 8192 --weights int4\n"
+      "  tp-infer plan --model Qwen/Qwen3-32B --hosts 2 --weights int4\n"
       "  mpirun --hostfile hosts --map-by ppr:2:node tp-infer plan --probe --weights int4");
   command->callback([=, &status] {
     if (flags->probes)

@@ -10,7 +10,9 @@
 #include <string_view>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace tp {
@@ -44,7 +46,21 @@ void Console::print_dimmed(const std::string& text) const {
   print_note(fmt::format("{}{}{}", begin, text, end), notes);
 }
 
-// mpirun gives its ranks pipes, and a new terminal as standard output, for any streams of its own.
+std::size_t terminal_columns(int descriptor) {
+  constexpr std::size_t kUsual = 80;
+  winsize size{};
+  const std::optional<Launcher> launcher = find_launcher();
+  const bool is_launcher_s = launcher && passes_streams_on(*launcher) && is_launchers(*launcher, descriptor);
+  const int opened = is_launcher_s ? ::open(descriptor_path(launcher->process, descriptor).c_str(),
+                                            O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)
+                                   : -1;
+  const bool is_known = ::ioctl(opened >= 0 ? opened : descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  if (opened >= 0) ::close(opened);
+  return is_known ? size.ws_col : kUsual;
+}
+
+// mpirun gives its ranks pipes, and a terminal of its own making for standard output, whatever its own
+// streams are.
 bool leads_to_terminal(int descriptor) {
   const std::optional<Launcher> launcher = find_launcher();
   return launcher && passes_streams_on(*launcher) && is_launchers(*launcher, descriptor)
@@ -64,6 +80,7 @@ Console find_console() {
   if (console.has_person && shows_out) console.notes = stdout;
   console.has_colours = (console.notes == stdout || shows_err) && console.has_person && is_smart &&
                         variable("NO_COLOR").empty();
+  console.styles_answers = shows_out && is_smart && variable("NO_COLOR").empty();
   return console;
 }
 

@@ -2,8 +2,7 @@
 
 #include "model/files/parse_number.h"
 #include "model/files/similar_name.h"
-#include "model/weights/gguf/gguf_quantize.h"
-#include "model/weights/gguf/gguf_type.h"
+#include "model/quantize/type_choice.h"
 
 #include <algorithm>
 #include <cctype>
@@ -28,10 +27,57 @@ std::string expected(const std::string& what, const std::string& found) {
   return fmt::format("expected {}, found {}", what, found.empty() ? "an empty text" : found);
 }
 
-bool is_written_by_quantize(std::string type) {
-  for (char& c : type) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const GgufType* const stored = find_gguf_type(std::string_view(type));
-  return stored != nullptr && can_quantize(*stored);
+// Other projects' names of types to which weights can be converted.
+struct OtherName {
+  std::string_view theirs;
+  std::string_view ours;
+};
+
+constexpr OtherName kOtherNames[] = {
+    {"q8_0", "int8"},     {"q4_0", "int4"}, {"8bit", "int8"}, {"4bit", "int4"},   {"fp32", "f32"},
+    {"float32", "f32"},   {"float", "f32"}, {"fp16", "f16"},  {"float16", "f16"}, {"half", "f16"},
+    {"bfloat16", "bf16"}, {"i8", "int8"},   {"w8a8", "int8"},
+};
+
+// Formats that only files have.
+constexpr std::string_view kFormats[] = {"fp8", "nf4",  "fp4", "awq",          "gptq",
+                                         "bnb", "gguf", "hqq", "bitsandbytes", "compressed-tensors"};
+
+bool contains(const auto& names, std::string_view name) {
+  return std::ranges::find(names, name) != std::end(names);
+}
+
+bool is_held_type(const std::string& name) {
+  return std::ranges::any_of(kWeightTypes, [&](WeightType type) { return name_of(type) == name; });
+}
+
+// Whether it looks like one of GGUF's names, such as q5_k_s.
+bool is_name_of_gguf(std::string_view name) {
+  if (name.starts_with('i')) name.remove_prefix(1);
+  return name.size() > 1 && name[0] == 'q' && name[1] >= '1' && name[1] <= '9';
+}
+
+// Advice instead of `--weights name`; empty for a name that nobody has.
+std::string advice_about_type(const std::string& name) {
+  std::string lower = name;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto* const other = std::ranges::find(kOtherNames, lower, &OtherName::theirs);
+  if (other != std::end(kOtherNames)) return fmt::format("here it is {}", other->ours);
+  const std::vector<std::string> quantized = TypeChoice::names();
+  const std::string kept =
+      is_held_type(lower) ? fmt::format("files that store {} weights keep it with auto", lower) : "";
+  if (contains(quantized, lower)) {
+    return fmt::format("{}{}`tp-infer quantize --weights {}` writes such files", kept,
+                       kept.empty() ? "" : ", and ", lower);
+  }
+  if (!kept.empty()) return kept;
+  if (is_name_of_gguf(lower)) {
+    const std::string similar = similar_name(lower, quantized);
+    return fmt::format("`tp-infer quantize --weights {}` writes a file of a similar type",
+                       similar.empty() ? "q4_k_m" : similar);
+  }
+  const std::string_view family = std::string_view(lower).substr(0, lower.find('_'));
+  return contains(kFormats, family) ? "auto keeps the format that the model's files have" : "";
 }
 
 }  // namespace
@@ -63,6 +109,20 @@ CLI::Validator amount(double most) {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator gigabytes() {
+  const auto check = [](std::string& text) -> std::string {
+    std::string plain = text;
+    for (const std::string_view unit : {"B", "G"})
+      if (plain.ends_with(unit)) plain.pop_back();
+    const auto value = parse_number<double>(plain);
+    if (!value || *value <= 0.0 || *value > kMostGigabytes)
+      return expected(fmt::format("a number of gigabytes above 0, up to {}", kMostGigabytes), text);
+    text = plain;
+    return {};
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator not_empty(std::string what) {
   const auto check = [what = std::move(what)](std::string& text) -> std::string {
     return text.empty() ? fmt::format("expected {}, found an empty value; is a variable unset?", what) : "";
@@ -81,18 +141,14 @@ CLI::Validator one_of(std::vector<std::string> words) {
 }
 
 CLI::Validator weight_type() {
-  const CLI::Validator known = one_of({"auto", "f32", "f16", "bf16", "int8", "int4"});
-  const auto check = [known](std::string& text) -> std::string {
-    for (WeightType type = WeightType::q4_k; type <= kLastWeightType;
-         type = static_cast<WeightType>(static_cast<int>(type) + 1)) {
-      if (text == name_of(type)) {
-        return fmt::format(
-            "expected a type to which weights can be converted, found {}; files that store "
-            "{} weights keep it with auto{}",
-            text, text, is_written_by_quantize(text) ? ", and `tp-infer quantize` writes such files" : "");
-      }
-    }
-    return known(text);
+  const std::vector<std::string> names = {"auto", "f32", "f16", "bf16", "int8", "int4"};
+  const auto check = [names, known = one_of(names)](std::string& text) -> std::string {
+    const std::string advice = contains(names, text) ? "" : advice_about_type(text);
+    return advice.empty()
+               ? known(text)
+               : expected(fmt::format("one of {}, to which weights can be converted", fmt::join(names, ", ")),
+                          text) +
+                     "; " + advice;
   };
   return CLI::Validator(check, "");
 }

@@ -23,6 +23,8 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostToken
 CLI::Validator number();
 
 inline constexpr double kMostGigabytes = 1e9;
+// A number of gigabytes: "5", "5G" or "5GB". Removes the unit.
+CLI::Validator gigabytes();
 
 // A number above 0 and up to `most`.
 CLI::Validator amount(double most);

@@ -7,22 +7,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace tp {
-namespace {
-
-// A terminal of another process, such as mpirun's, is assumed to have the usual width.
-std::size_t terminal_columns() {
-  constexpr std::size_t kUsual = 80;
-  winsize size{};
-  const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return is_known ? size.ws_col : kUsual;
-}
-
-}  // namespace
-
 ProgressBar::ProgressBar(std::string label, bool own_terminal)
     : label_(std::move(label)),
       visible_(own_terminal ? ::isatty(STDERR_FILENO) == 1 : leads_to_terminal(STDERR_FILENO)) {}
@@ -36,7 +23,7 @@ void ProgressBar::update(std::optional<double> fraction, std::string_view detail
   drawn_ = now;
   if (fraction) fraction = std::clamp(*fraction, 0.0, 1.0);
   const std::string left = fraction ? time_left(*fraction) : "";
-  show_status(progress_line(label_, fraction, std::string(details) + left, terminal_columns()));
+  show_status(progress_line(label_, fraction, std::string(details) + left, terminal_columns(STDERR_FILENO)));
 }
 
 void ProgressBar::hide() {

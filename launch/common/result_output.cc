@@ -71,6 +71,12 @@ void ResultOutput::write(std::string_view text) {
   write_all(without_controls(text));
 }
 
+void ResultOutput::write_styled(std::string_view text) {
+  replace_once();
+  if (is_terminal_) show_status({});
+  write_all(text);
+}
+
 void ResultOutput::write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());

@@ -32,7 +32,10 @@ class ResultOutput {
   // terminal.
   void write(std::string_view text);
 
-  // Whether the output goes to a terminal.
+  // Also writes text that may style a terminal, and whose control characters the caller has removed.
+  void write_styled(std::string_view text);
+
+  // Whether what is written shows on a terminal.
   bool is_terminal() const { return is_terminal_; }
 
   // Closes the file after the last write. Some file systems report a failure only then. Throws Error.

@@ -93,4 +93,10 @@ CachedModel find_cached_model(const HubName& name, const fs::path& cache) {
   return {{}, fmt::format("found an incomplete model in the cache: {} is missing", printable(missing))};
 }
 
+std::optional<fs::path> find_cached_config(const std::string& repository, const fs::path& cache) {
+  if (cache.empty()) return std::nullopt;
+  const std::optional<fs::path> snapshot = find_snapshot(cache / cache_folder_name(repository));
+  return snapshot && is_there(*snapshot / "config.json") ? snapshot : std::nullopt;
+}
+
 }  // namespace tp

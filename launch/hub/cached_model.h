@@ -18,4 +18,8 @@ struct CachedModel {
 // weights must exist. Doesn't use the network.
 CachedModel find_cached_model(const HubName& name, const std::filesystem::path& cache);
 
+// The folder of the same commit if it has a config.json, although weights may be missing.
+std::optional<std::filesystem::path> find_cached_config(const std::string& repository,
+                                                        const std::filesystem::path& cache);
+
 }  // namespace tp

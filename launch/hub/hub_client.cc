@@ -145,4 +145,13 @@ HubClient::Document HubClient::read(const HubPurpose& purpose, const std::string
   }
 }
 
+void warn_of_shown_token(const HubSettings& settings, const Retries::Notify& notify) {
+  const std::string origin = origin_of(settings.endpoint);
+  const bool is_local = origin.starts_with("http://127.") || origin.starts_with("http://localhost:") ||
+                        origin.starts_with("http://[::1]:");
+  if (settings.token.empty() || !origin.starts_with("http://") || is_local) return;
+  notify(fmt::format("the token goes to {} unencrypted; unset HF_TOKEN if it is not needed there",
+                     settings.endpoint));
+}
+
 }  // namespace tp

@@ -54,4 +54,8 @@ class HubClient {
   bool was_reached_ = false;
 };
 
+// Tells `notify` if the token goes to the endpoint unencrypted. Who sets HF_ENDPOINT to such an address wants
+// it so, but may not think of the token.
+void warn_of_shown_token(const HubSettings& settings, const Retries::Notify& notify);
+
 }  // namespace tp

@@ -17,9 +17,36 @@ bool is_part(std::string_view part) {
          part.find("--") == part.npos && part.find("..") == part.npos;
 }
 
+// "ORG/NAME" or "ORG/NAME:FILE" of an address of the Hub, such as
+// https://huggingface.co/ORG/NAME/blob/main/FILE; other texts unchanged. Another branch than main stays, and
+// is no name.
+std::string name_in_address(std::string_view text) {
+  constexpr std::string_view kSites[] = {"huggingface.co/", "www.huggingface.co/", "hf.co/", "hf://"};
+  constexpr std::string_view kFolders[] = {"/tree/main", "/blob/main", "/resolve/main"};
+  std::string_view rest = text;
+  for (const std::string_view scheme : {"https://", "http://"})
+    if (rest.starts_with(scheme)) rest.remove_prefix(scheme.size());
+  const auto* const site = std::ranges::find_if(kSites, [&](auto name) { return rest.starts_with(name); });
+  if (site == std::end(kSites)) return std::string(text);
+  rest.remove_prefix(site->size());
+  rest = rest.substr(0, rest.find_first_of("?#"));
+  for (const std::string_view folder : kFolders) {
+    const std::size_t place = rest.find(folder);
+    if (place == rest.npos) continue;
+    const std::string_view file = rest.substr(place + folder.size());
+    const std::string repository(rest.substr(0, place));
+    return file.ends_with(".gguf") && file.starts_with('/') ? repository + ":" + std::string(file.substr(1))
+                                                            : repository;
+  }
+  while (rest.ends_with('/')) rest.remove_suffix(1);
+  return std::string(rest);
+}
+
 }  // namespace
 
-std::optional<HubName> parse_hub_name(std::string_view text) {
+std::optional<HubName> parse_hub_name(std::string_view given) {
+  const std::string name = name_in_address(given);
+  const std::string_view text = name;
   const std::size_t colon = text.find(':');
   const std::string_view repository = text.substr(0, colon);
   const std::size_t slash = repository.find('/');

@@ -15,7 +15,8 @@ struct HubName {
   std::string text() const { return file.empty() ? repository : repository + ":" + file; }
 };
 
-// Returns nothing for other texts, such as paths.
+// Also reads the address of a model: "https://huggingface.co/ORG/NAME". Nothing for a text of another form,
+// such as a path.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
 // Whether the name of a file or revision, from a server or a user, is a path within its folder that can be

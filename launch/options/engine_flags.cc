@@ -28,8 +28,8 @@ void add_described_options(CLI::App& command, EngineOptions& options) {
   const OptionGroup group(command);
   group.add(
       "-m,--model", [&](const std::string& folder) { options.model = folder; }, "DIR", not_empty("a model"),
-      "A checkpoint's folder, which needs only config.json; a GGUF file; or a config.json "
-      "(default: the demo model)");
+      "A checkpoint's folder, which needs only config.json; a GGUF file; a config.json; or ORG/NAME, whose "
+      "config.json is fetched from the Hugging Face Hub (default: the demo model)");
   group
       .add(
           "--weights", [&](const std::string& name) { options.weights = find_weight_type(name); }, "TYPE",
@@ -125,7 +125,7 @@ void EngineFlags::add_store_options_to(CLI::App& command) {
         options.kv_store_size =
             static_cast<std::uint64_t>(1e9 * parse_number<double>(gigabytes).value_or(0.0));
       },
-      "GB", amount(kMostGigabytes),
+      "GB", gigabytes(),
       "Maximum size of the folder; the least recently used prompts are removed (default: as when the folder "
       "was created; for a new folder, 20 or a tenth of the disk, whichever is smaller)");
   group.add("--kv-store-min", options.kv_store_min, "N", whole_number(1),

@@ -1,6 +1,7 @@
 #include "launch/options/model_path.h"
 
 #include "launch/hub/cached_model.h"
+#include "launch/hub/description.h"
 #include "launch/hub/hub_settings.h"
 #include "model/files/file_kind.h"
 #include "model/weights/gguf/gguf_files.h"
@@ -32,14 +33,15 @@ fs::path demo_model() {
 // A name on the Hub stands for its files in the local cache.
 fs::path find_by_name(const fs::path& given) {
   const std::optional<HubName> name = parse_hub_name(given.string());
-  require<CheckpointError>(name.has_value(),
-                           "cannot open {}: no such file or folder; check the path on every host",
-                           given.string());
+  const bool is_word = given.string().find('/') == std::string::npos;
+  require<CheckpointError>(
+      name.has_value(), "cannot open {}: no such file or folder; check the path on every host{}",
+      given.string(), is_word ? ", or give a model of the Hugging Face Hub as ORGANIZATION/NAME" : "");
   const CachedModel cached = find_cached_model(*name, hub_cache());
   require<CheckpointError>(cached.path.has_value(),
                            "cannot open {0}: expected a path or the name of a downloaded model, {1}; to "
                            "download it, run `tp-infer download {0}` on every host",
-                           given.string(), cached.reason);
+                           name->text(), cached.reason);
   return *cached.path;
 }
 
@@ -108,6 +110,22 @@ std::vector<fs::path> model_files(const fs::path& given) {
   } catch (const CheckpointError&) {
     return {};  // whoever opens the model reports the error
   }
+}
+
+fs::path find_model_to_describe(const fs::path& given) {
+  std::error_code error;
+  const std::optional<HubName> name = parse_hub_name(given.string());
+  const bool is_name = name && name->file.empty() && !fs::exists(given, error);
+  if (!is_name || find_cached_model(*name, hub_cache()).path) return find_model(given, {".json"});
+  return fetch_description(name->repository);
+}
+
+std::string name_of_model(const fs::path& given) {
+  std::error_code error;
+  if (const std::optional<HubName> name = parse_hub_name(given.string()); name && !fs::exists(given, error))
+    return name->repository;
+  const fs::path name = (find_model(given, {".json"}) / "").parent_path().filename();
+  return (name.extension() == ".gguf" ? name.stem() : name).string();
 }
 
 fs::path find_model(const fs::path& given, std::initializer_list<std::string_view> other_extensions) {

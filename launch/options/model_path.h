@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,9 +17,16 @@ namespace tp {
 std::filesystem::path find_model(const std::filesystem::path& given,
                                  std::initializer_list<std::string_view> other_extensions = {});
 
-// Returns the files of a model that a command may read: the parts of a GGUF model, or a folder's weights,
-// configuration, tokenizer and chat template, but no other models next to them. `given` is the path or name
-// for find_model. Returns an empty list for a missing model, because opening the model reports the error.
+// Also serves commands that read no weights. The name of a model that is not in the cache makes them fetch
+// its config.json and the index of its weights from the Hub. Also throws DownloadError.
+std::filesystem::path find_model_to_describe(const std::filesystem::path& given);
+
+// The name of a model that find_model() finds: "demo", "ORG/NAME", or the name of the folder or GGUF file.
+std::string name_of_model(const std::filesystem::path& given);
+
+// The files of a model that a command may read: the parts of a GGUF model, or the weights, configuration,
+// tokenizer and chat template of a folder, but no other models beside them. `given` is the path or name for
+// find_model. The list is empty if there is no such model: whoever opens the model reports the error.
 std::vector<std::filesystem::path> model_files(const std::filesystem::path& given);
 
 }  // namespace tp

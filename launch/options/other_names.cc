@@ -94,6 +94,10 @@ const std::vector<Explained> kExplained = {
     {{"--mmproj", "-mm", "--image", "--audio"}, "images and sounds are not supported; leave it out"},
     {{"--ssl-keyfile", "--ssl-certfile", "--ssl-key-file", "--ssl-cert-file"},
      "leave it out: a proxy in front of the server has the certificate, see launch/samples/nginx.conf"},
+    {{"--log-level", "--uvicorn-log-level", "--log-verbosity"}, "leave it out: --verbose says more, and serve's --quiet less"},
+    {{"--hostfile", "--hosts-file", "--machinefile"}, "it is mpirun's: mpirun --hostfile FILE -np 4 tp-infer ..."},
+    {{"--distributed-executor-backend", "--nnodes", "--node-rank", "--master-addr", "--dist-init-addr"},
+     "leave it out: mpirun starts the ranks on all hosts, such as mpirun --hostfile FILE -np 4 tp-infer ..."},
 };
 // clang-format on
 
@@ -130,6 +134,10 @@ std::vector<std::string> subcommand_names(const CLI::App& app, const std::string
 std::string answer_to_other_option(const CLI::App& app, const CLI::App& command, const std::string& name) {
   std::string asked = name;
   std::ranges::replace(asked, '_', '-');
+  if (command.get_name() == "chat" && asked == "--api-key")  // other users of the machine see arguments
+    return "put the key into a file for --api-key-file, or into the variable OPENAI_API_KEY";
+  if (!has_option(command, "--hosts") && asked == "--ranks")
+    return "leave it out: mpirun starts the ranks, such as mpirun -np 4 tp-infer ...";
   for (const Renamed& option : kRenamed)
     if (contains(option.names, asked)) return answer(app, command, option.ours);
   for (const Explained& option : kExplained)

@@ -11,6 +11,15 @@ namespace {
 constexpr const char* kGroup = "Sampling (defaults: the model's generation_config.json)";
 constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
 
+// llama.cpp and vLLM write -1 for a random seed.
+CLI::Validator seed_number() {
+  const auto check = [known = whole_number(0, std::numeric_limits<std::uint64_t>::max())](std::string& text) {
+    const std::string error = known(text);
+    return error.empty() || text != "-1" ? error : error + "; leave it out for a random seed";
+  };
+  return CLI::Validator(check, "");
+}
+
 }  // namespace
 
 void SamplingFlags::add_to(CLI::App& command) {
@@ -30,8 +39,7 @@ void SamplingFlags::add_to(CLI::App& command) {
             "Subtract X from the logits of tokens that were generated");
   group.add("--frequency-penalty", frequency_penalty, "X", number(),
             "Subtract X from a token's logit each time it is generated");
-  group.add("--seed", seed, "N", whole_number(0, std::numeric_limits<std::uint64_t>::max()),
-            "The same seed gives the same text (default: a random seed)");
+  group.add("--seed", seed, "N", seed_number(), "The same seed gives the same text (default: a random seed)");
   group.add_text("--stop", stop, "A text that ends a continuation; may be given several times")
       ->allow_extra_args(false);
   group.add_flag("--include-stop", include_stop, "Include the stop text in the output");

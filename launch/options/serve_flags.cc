@@ -96,11 +96,7 @@ ServeOptions ServeFlags::options() const {
   options.access = access.rules();
   options.read_keys = access.key_reader();
   options.model_names = model_names;
-  if (options.model_names.empty()) {
-    std::filesystem::path name = (find_model(engine.options.model) / "").parent_path().filename();
-    if (name.extension() == ".gguf") name = name.stem();
-    options.model_names = {name.string()};
-  }
+  if (options.model_names.empty()) options.model_names = {name_of_model(engine.options.model)};
   for (const AdapterOptions& adapter : engine.options.adapters) {
     require<ConfigError>(std::ranges::find(options.model_names, adapter.name) == options.model_names.end(),
                          "cannot serve the adapter {} of --lora: expected a name that differs from the "

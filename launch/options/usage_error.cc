@@ -144,11 +144,25 @@ std::string advice_for(const CLI::App& command, const std::string& argument,
   return "put a text with spaces in quotes";
 }
 
+// Whether the gateway took the argument for its own, because no -- precedes the server's command.
+bool is_of_servers_command(const CLI::App& command, const std::string& argument,
+                           const std::vector<std::string>& arguments) {
+  if (command.get_name() != "gateway" || std::ranges::find(arguments, "--") != arguments.end()) return false;
+  const std::vector<std::string> taken = command.get_option("COMMAND")->results();
+  return !taken.empty() &&
+         std::ranges::find(arguments, taken.front()) < std::ranges::find(arguments, argument);
+}
+
 std::string unexpected(const CLI::App& app, const CLI::App& command, const std::string& argument,
                        const std::vector<std::string>& arguments) {
   if (argument.empty())
     return fmt::format("expected {}, found an empty argument; is a variable unset?",
                        &command == &app ? "a subcommand" : "an option");
+  if (is_of_servers_command(command, argument, arguments))
+    return fmt::format(
+        "expected -- before the command that starts the server, found {} without it; write "
+        "tp-infer gateway -- mpirun -np 4 tp-infer serve --model DIR",
+        argument);
   const std::string dashed = single_dashed(app, command, arguments);
   if (!dashed.empty()) return unknown_option(app, command, dashed);
   if (is_option(argument)) return unknown_option(app, command, name_of(argument));

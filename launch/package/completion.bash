@@ -1,10 +1,10 @@
 # Bash completion of tp-infer, also on lines that start it with mpirun.
 #
-# It asks the program at each Tab, in 20 ms, so it needs no list of options that could be out of date. --help prints the commands, the
-# options, and the kinds of their values. The error about an empty value lists the words that an option accepts. Every question
+# It asks the program at each Tab, in 20 ms, so it needs no list of options that could be out of date. --help-all prints the commands,
+# the options, and the kinds of their values. The error about an empty value lists the words that an option accepts. Every question
 # contains --help, so the program never starts to work.
 
-# Prints what follows an option's name in a command's --help, such as FILE or N=512; nothing for a flag.
+# Prints what follows an option's name in a command's --help-all, such as FILE or N=512; nothing for a flag.
 _tp_infer_value_of() {  # HELP OPTION
   awk -v option="$2" '/^  -[^ ]+ [^ ]/ {
     count = split($1, names, ",")
@@ -65,7 +65,7 @@ _tp_infer() {
     before=${COMP_WORDS[COMP_CWORD - 2]}
   fi
   ((COMP_CWORD == at + 1)) || command=${COMP_WORDS[at + 1]}
-  help=$("$program" ${command:+"$command"} --help 2>/dev/null)
+  help=$("$program" ${command:+"$command"} --help-all 2>/dev/null)
   if [[ $before == -* && -n $command ]]; then
     value=$(_tp_infer_value_of "$help" "$before")
   elif [[ $before == : ]]; then

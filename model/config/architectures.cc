@@ -12,6 +12,16 @@
 #include <fmt/ranges.h>
 
 namespace tp {
+namespace families {
+
+#define TP_FAMILY(name) Family name();
+#define TP_ENCODER(name) std::vector<Family> name();
+#include "model/config/family_list.inc"
+#undef TP_ENCODER
+#undef TP_FAMILY
+
+}  // namespace families
+
 namespace {
 
 const std::vector<Family>& all_families() {

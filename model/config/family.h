@@ -1,5 +1,5 @@
 // A family of models. Each family is a file in families/, written as its difference from another family.
-// family_list.inc lists all families.
+// family_list.inc lists all families. Only families and architectures.cc include it.
 #pragma once
 
 #include "model/config/checkpoint_config.h"
@@ -111,13 +111,4 @@ struct Family {
   GgufFamily gguf{};
 };
 
-namespace families {
-
-#define TP_FAMILY(name) Family name();
-#define TP_ENCODER(name) std::vector<Family> name();
-#include "model/config/family_list.inc"
-#undef TP_ENCODER
-#undef TP_FAMILY
-
-}  // namespace families
 }  // namespace tp

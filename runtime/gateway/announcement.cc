@@ -1,5 +1,6 @@
 #include "runtime/gateway/announcement.h"
 
+#include "model/files/json_fault.h"
 #include "tp/internal/require.h"
 
 #include <limits>
@@ -57,7 +58,7 @@ Announcement parse_announcement(std::string_view text) {
                 whole_number(json, "ranks", std::numeric_limits<std::int32_t>::max())),
             .origins = json.at("origins").get<std::vector<std::string>>()};
   } catch (const Json::exception& error) {
-    throw_error<RequestError>("the announcement is not valid: {}", error.what());
+    throw_error<RequestError>("the announcement is not valid: {}", json_fault(error));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/serve/router.h"
 
 #include "model/files/printable.h"
+#include "model/files/similar_name.h"
 #include "runtime/serve/endpoints.h"
 #include "runtime/serve/page.h"
 
@@ -8,11 +9,14 @@
 #include <cctype>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 namespace tp {
 namespace {
+
+constexpr std::string_view kPrefix = "/v1";
 
 struct Route {
   std::string_view path;  // a leading /v1 is optional; a final * matches any rest
@@ -64,7 +68,6 @@ bool matches(std::string_view path, std::string_view pattern) {
 const Route* find_route(std::string_view path) {
   static constexpr Route kPage{
       .path = "/", .method = "GET", .run = endpoints::page_file, .is_public = true, .is_about_server = true};
-  constexpr std::string_view kPrefix = "/v1";
   if (find_page_file(path) != nullptr) return &kPage;
   for (const Route& route : kRoutes) {
     if (matches(path, route.path)) return &route;
@@ -115,6 +118,27 @@ bool is_json(std::string_view content_type) {
                             [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
+// The endpoint that a path means: the one at its end, as in /openai/v1/models, or the one with the most
+// similar name; empty without one.
+std::string nearest_endpoint(std::string_view path) {
+  const auto without_prefix = [](std::string_view name) {
+    return name.starts_with("/v1/") ? name.substr(kPrefix.size()) : name;
+  };
+  while (path.ends_with('/')) path.remove_suffix(1);
+  std::vector<std::string> names;
+  std::string_view at_end;
+  for (const Route& route : kRoutes) {
+    if (route.path.ends_with('*') || route.path.starts_with("/tp-infer/")) continue;
+    names.emplace_back(without_prefix(route.path));
+    if (path.ends_with(names.back()) && route.path.size() > at_end.size()) at_end = route.path;
+  }
+  if (!at_end.empty()) return std::string(at_end);
+  const std::string similar = similar_name(without_prefix(path), names);
+  const auto* const found = std::ranges::find_if(
+      kRoutes, [&](const Route& route) { return !similar.empty() && without_prefix(route.path) == similar; });
+  return found == std::end(kRoutes) ? "" : std::string(found->path);
+}
+
 std::string no_endpoint_at(std::string_view path) {
   if (path == "/v1" || path == "/v1/") {
     return "this is the base URL of the API, expected the path of an endpoint, such as "
@@ -123,6 +147,16 @@ std::string no_endpoint_at(std::string_view path) {
   if (path.starts_with("/v1/v1/")) {
     return fmt::format("expected one /v1 in the path, found two in {}; remove /v1 from the client's base URL",
                        printable(path));
+  }
+  const std::string nearest = nearest_endpoint(path);
+  if (!nearest.empty())
+    return fmt::format("this server has no endpoint {}; did you mean {}?", printable(path), nearest);
+  if (path.starts_with("/api/")) {
+    return fmt::format(
+        "this server has no endpoint {}, because it does not serve Ollama's API; use OpenAI's, whose base "
+        "URL "
+        "is /v1",
+        printable(path));
   }
   return fmt::format(
       "this server has no endpoint {}, expected one such as /v1/chat/completions or "

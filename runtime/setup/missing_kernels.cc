@@ -11,10 +11,25 @@
 
 namespace tp {
 
+namespace {
+
+// For processors that have only the portable kernels in any build.
+std::string no_vectors(std::span<const RankKernels> ranks) {
+  const auto first = std::ranges::find(ranks, kernels::Isa::portable, &RankKernels::machine);
+  if (first == ranks.end()) return "";
+  return fmt::format(
+      "{} of {} rank{} compute slowly, with portable loops: rank {}'s processor has no AVX2; use processors "
+      "with AVX2 or AVX-512",
+      std::ranges::count(ranks, kernels::Isa::portable, &RankKernels::machine), ranks.size(),
+      ranks.size() == 1 ? "" : "s", first - ranks.begin());
+}
+
+}  // namespace
+
 std::string missing_kernels(std::span<const RankKernels> ranks) {
   const auto lacks = [](const RankKernels& rank) { return rank.built < rank.machine; };
   const auto first = std::ranges::find_if(ranks, lacks);
-  if (first == ranks.end()) return "";
+  if (first == ranks.end()) return no_vectors(ranks);
   return fmt::format(
       "{} of {} rank{} could compute faster: rank {}'s processor has {}, but this build has kernels up to {} "
       "for it; compile all kernels with launch/quickstart --all-cpus, or cmake -DTP_CPUS=all",

@@ -1,4 +1,4 @@
-// Notices that a build lacks the kernels of its processors.
+// Notices that a build lacks the kernels of its processors, or that a processor has no vector instructions.
 #pragma once
 
 #include "model/kernels/simd/isa.h"
@@ -14,8 +14,8 @@ struct RankKernels {
   kernels::Isa built;    // the best one of these that this build has kernels for
 };
 
-// Says which ranks have a better processor than this build has kernels for, and how to build them. Empty if
-// there are none. `ranks`: one element per rank.
+// Says which ranks have a better processor than this build has kernels for, and how to build them; else,
+// which ranks have a processor without AVX2. Empty if there are none. `ranks`: one element per rank.
 std::string missing_kernels(std::span<const RankKernels> ranks);
 
 // The notice for the ranks of `comm`. Empty if TP_ISA chooses the kernels. Collective.

@@ -105,7 +105,7 @@ const std::string& help_text(const std::string& command) {
   static std::map<std::string, std::string> texts;
   const auto [text, is_new] = texts.try_emplace(command);
   if (!is_new) return text->second;
-  const Arguments arguments = command.empty() ? Arguments{"--help"} : Arguments{command, "--help"};
+  const Arguments arguments = command.empty() ? Arguments{"--help-all"} : Arguments{command, "--help-all"};
   const Finished finished = Process(command_line(kNoMpirun, arguments)).finish();
   expect_success(finished);
   // Removes the line breaks of wrapped descriptions.

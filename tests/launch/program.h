@@ -44,8 +44,8 @@ void expect_one_error(const Finished& finished, int status, const std::string& m
 // Expects exit status 0 and an empty stderr.
 void expect_success(const Finished& finished);
 
-// Returns the output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program
-// starts each only once.
+// The output of `tp-infer COMMAND --help-all`, or of `tp-infer --help-all` without a command. A test program
+// starts each of them once.
 const std::string& help_text(const std::string& command = {});
 
 // Returns the lines of a text, without their newlines.

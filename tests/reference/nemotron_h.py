@@ -10,55 +10,14 @@ state: up(sum of experts(down(x))). The router and the shared expert read the hi
 """
 
 import argparse
-import heapq
 import json
 import math
 import pathlib
-import struct
 import sys
 
-MASK = (1 << 64) - 1
+import seeded
+
 TOLERANCE = 1e-3  # float32 noise of the original code's logits
-PROJECTIONS = 8
-
-
-def splitmix64(x):
-    x = (x + 0x9E3779B97F4A7C15) & MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    return x ^ (x >> 31)
-
-
-def fnv1a64(text):
-    value = 0xCBF29CE484222325
-    for byte in text.encode():
-        value = ((value ^ byte) * 0x100000001B3) & MASK
-    return value
-
-
-def as_float32(value):
-    return struct.unpack("f", struct.pack("f", value))[0]
-
-
-def elements(entry, salt):
-    """The elements of a tensor, by the formula of tests/reference/seeded_weights.h."""
-    start = fnv1a64(entry["name"] + "#" + salt if salt else entry["name"])
-    base, amplitude = as_float32(entry["base"]), as_float32(entry["amplitude"])
-    for i in range(math.prod(entry["shape"])):
-        unit = (splitmix64((start + i) & MASK) >> 40) * 2.0**-24
-        yield as_float32(base + as_float32(amplitude * (2 * unit - 1)))
-
-
-def tensors(folder):
-    description = json.loads((folder / "weights.json").read_text())
-    result = {}
-    for entry in description["tensors"]:
-        values = list(elements(entry, description["salt"]))
-        columns = entry["shape"][-1]
-        if len(entry["shape"]) > 1:
-            values = [values[i : i + columns] for i in range(0, len(values), columns)]
-        result[entry["name"]] = values
-    return result
 
 
 def dot(a, b):
@@ -209,7 +168,7 @@ class Experts:
 class Model:
     def __init__(self, folder):
         self.config = json.loads((folder / "config.json").read_text())
-        self.weights = tensors(folder)
+        self.weights = seeded.tensors(folder)
         kinds = {"M": Mamba, "*": Attention, "-": Mlp, "E": Experts}
         self.layers = [
             kinds[kind](self.config, self.weights, f"backbone.layers.{i}.mixer.")
@@ -224,37 +183,6 @@ class Model:
             normed = rms_norm(x, self.weights[f"backbone.layers.{i}.norm.weight"], eps)
             x = [a + b for a, b in zip(x, layer(normed), strict=True)]
         return matmul(self.weights["lm_head.weight"], rms_norm(x, self.weights["backbone.norm_f.weight"], eps))
-
-
-def summary(logits):
-    """A row of expected.json."""
-    ids = heapq.nlargest(16, range(len(logits)), key=lambda i: logits[i])
-    highest = max(logits)
-    signs = [splitmix64(0xABCD + i) for i in range(len(logits))]
-    return {
-        "ids": ids,
-        "values": [logits[i] for i in ids],
-        "projections": [
-            math.fsum(value if sign >> j & 1 else -value for value, sign in zip(logits, signs, strict=True))
-            for j in range(PROJECTIONS)
-        ],
-        "logsumexp": highest + math.log(math.fsum(math.exp(value - highest) for value in logits)),
-    }
-
-
-def computed(folder, greedy_tokens):
-    model = Model(folder)
-    prompt = json.loads((folder / "prompt.json").read_text())["ids"]
-    rows = [summary(model(token)) for token in prompt]
-    greedy = [rows[-1]]
-    while len(greedy) < greedy_tokens:
-        greedy.append(summary(model(greedy[-1]["ids"][0])))
-    return {
-        "vocab": model.config["vocab_size"],
-        "prompt": [{"position": i, **row} for i, row in enumerate(rows)],
-        "greedy_ids": [row["ids"][0] for row in greedy],
-        "greedy": greedy,
-    }
 
 
 def difference(row, expected):
@@ -274,26 +202,15 @@ def compare(folder):
     return largest <= TOLERANCE and found["greedy_ids"] == expected["greedy_ids"]
 
 
-def rounded(value):
-    if isinstance(value, list):
-        return [rounded(element) for element in value]
-    return float(f"{value:.8g}") if isinstance(value, float) else value
-
-
-def row_text(row):
-    return json.dumps({key: rounded(value) for key, value in row.items()}, separators=(",", ":"))
+def computed(folder, greedy_tokens):
+    prompt = json.loads((folder / "prompt.json").read_text())["ids"]
+    return seeded.computed(Model(folder), prompt, greedy_tokens)
 
 
 def write(folder, greedy_tokens):
     found = computed(folder, greedy_tokens)
-    rows = {key: ",\n".join(row_text(row) for row in found[key]) for key in ("prompt", "greedy")}
-    ids = json.dumps(found["greedy_ids"], separators=(",", ":"))
-    (folder / "expected.json").write_text(
-        f'{{"vocab":{found["vocab"]},\n"prompt":[\n{rows["prompt"]}\n],\n'
-        f'"greedy_ids":{ids},\n"greedy":[\n{rows["greedy"]}\n]}}\n'
-    )
-    margin = min(row["values"][0] - row["values"][1] for row in found["greedy"])
-    print(f"{folder.name}: smallest greedy margin {margin}, smallest routing gap {Experts.smallest_gap}")
+    seeded.write_expected(folder, found)
+    print(f"{folder.name}: smallest greedy margin {seeded.smallest_margin(found)}, smallest routing gap {Experts.smallest_gap}")
     return True
 
 

@@ -13,6 +13,7 @@ import math
 import sys
 
 import nemotron_h
+import seeded
 from nemotron_h import dot, matmul, parts, sigmoid
 
 
@@ -119,7 +120,7 @@ class ChannelMix:
 class Model:
     def __init__(self, folder):
         self.config = json.loads((folder / "config.json").read_text())
-        self.weights = nemotron_h.tensors(folder)
+        self.weights = seeded.tensors(folder)
         prefixes = [f"model.layers.{i}." for i in range(self.config["num_hidden_layers"])]
         self.layers = [
             (

@@ -124,6 +124,23 @@ TEST_F(ServeApiAlone, BothEndpointsOfMessagesRefuseThreads) {
   }
 }
 
+TEST_F(ServeApiAlone, AnUnknownPathIsAnsweredWithTheNearestEndpoint) {
+  for (const auto& [path, nearest] : {std::pair("/v1/chat/completion", "/v1/chat/completions"),
+                                      {"/chat/completion", "/v1/chat/completions"},
+                                      {"/v1/chat/completions/", "/v1/chat/completions"},
+                                      {"/v1/chat/completions/chat/completions", "/v1/chat/completions"},
+                                      {"/openai/v1/models", "/v1/models"},
+                                      {"/v1/message", "/v1/messages"},
+                                      {"/metric", "/metrics"}}) {
+    const HttpReply reply = server().post(path, json::object());
+    EXPECT_EQ(reply.status, 404) << path;
+    EXPECT_NE(message_of(reply).find(std::string("did you mean ") + nearest + "?"), std::string::npos)
+        << message_of(reply);
+  }
+  EXPECT_NE(message_of(server().post("/api/generate", json::object())).find("Ollama's API"),
+            std::string::npos);
+}
+
 TEST_F(ServeApiAlone, ErrorsAreSentences) {
   const std::string base = message_of(server().get("/v1"));
   EXPECT_NE(base.find("the base URL"), base.npos) << base;

@@ -13,6 +13,13 @@
 
 namespace tp::families {
 
+// A family's function may begin with another one.
+#define TP_FAMILY(name) Family name();
+#define TP_ENCODER(name) std::vector<Family> name();
+#include "model/config/family_list.inc"
+#undef TP_ENCODER
+#undef TP_FAMILY
+
 ModelSpec llama_spec(const CheckpointConfig& config);
 ModelSpec qwen2_spec(const CheckpointConfig& config);
 ModelSpec qwen3_spec(const CheckpointConfig& config);

@@ -199,4 +199,8 @@ std::size_t trailing_white_space(std::string_view text) {
   return text.size() - rest.size();
 }
 
+std::size_t display_width(char32_t code_point) {
+  return static_cast<std::size_t>(std::max(0, utf8proc_charwidth(static_cast<utf8proc_int32_t>(code_point))));
+}
+
 }  // namespace tp::unicode

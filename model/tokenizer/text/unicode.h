@@ -53,4 +53,7 @@ std::size_t first_cluster(std::string_view text);
 std::size_t leading_white_space(std::string_view text);
 std::size_t trailing_white_space(std::string_view text);
 
+// Columns that a character takes on a terminal: 0, 1 or 2.
+std::size_t display_width(char32_t code_point);
+
 }  // namespace tp::unicode

@@ -118,7 +118,33 @@ TEST(ChatServer, SendsTheConversationAndPrintsTheAnswer) {
   EXPECT_EQ(request.field("authorization"), "");
 }
 
-// Scripts get no thinking. Calls are printed as calls, and the next input line is the result.
+// Thinking is not for scripts; calls are printed as calls, and the next line is what they return.
+TEST(ChatServer, AtATerminalAnswersAreRenderedAndBrokenBetweenWordsUnlessPlain) {
+  const std::string answer =
+      "Some **bold** words, and enough of them that a line of eighty columns ends in between them.";
+  const std::string styled =
+      "Some \x1b[0;1mbold\x1b[0m words, and enough of them that a line of eighty columns ends in\r\nbetween "
+      "them.";
+  FakeServer server({kStream + event(chunk({{"content", answer}}, "stop")) + "data: [DONE]\n\n"});
+  for (const bool is_plain : {false, true}) {
+    Arguments arguments = {"chat", "--server", server.address()};
+    if (is_plain) arguments.emplace_back("--plain");
+    StartOptions options = with_input("");
+    options.keep_input_open = true;
+    options.on_terminal = true;
+    options.variables.insert(options.variables.end(), {"TERM=xterm", "NO_COLOR="});
+    Process person(command_line(kNoMpirun, arguments), options);
+    ASSERT_TRUE(person.wait_for_output([](const std::string& out) { return out.ends_with("> "); }));
+    person.write_input("Hi\n");
+    ASSERT_TRUE(person.wait_for_output([](const std::string& out) { return out.ends_with("them.\r\n> "); }));
+    person.write_input("/exit\n");
+    const Finished finished = person.finish();
+    EXPECT_EQ(finished.status, 0) << finished.out;
+    EXPECT_CONTAINS(finished.out, "m, context of 512 tokens; /help lists commands");
+    EXPECT_CONTAINS(finished.out, is_plain ? answer : styled);
+  }
+}
+
 TEST(ChatServer, PrintsCallsOfToolsAndSendsWhatTheyReturn) {
   const auto call = [](json function, json more = json::object()) {
     json entry = {{"index", 0}, {"function", std::move(function)}};

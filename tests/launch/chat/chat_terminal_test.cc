@@ -184,9 +184,20 @@ TEST_F(ChatTerminal, ExplainsThatEachLineIsAMessageUnderMpirun) {
   Person person(chat({"3"}, 2), options());
   person.type("Hello\n");
   person.type(std::string("arrows") + kUp + kLeft + "\n");
+  person.type(std::string(kUp) + kLeft + "\x1bOP\n");
   const Finished finished = person.leave(saved());
   EXPECT_EQ(said(), (Texts{"Hello", "arrows"}));
-  EXPECT_CONTAINS(finished.out, "under mpirun each line is a message");
+  EXPECT_CONTAINS(finished.out,
+                  "under mpirun each line is a message; to edit lines, run `mpirun ... tp-infer serve`");
+  EXPECT_CONTAINS(finished.out, "`tp-infer chat --server http://127.0.0.1:8080`");
+  EXPECT_CONTAINS(finished.out, "; /help lists commands");
+}
+
+TEST_F(ChatTerminal, TheFirstLineNamesTheModelItsContextAndHelp) {
+  Person person(chat({"3"}), options("1"));
+  const Finished finished = person.leave(saved());
+  EXPECT_CONTAINS(finished.out, std::filesystem::path(model_.path()).filename().string() + ", context of ");
+  EXPECT_CONTAINS(finished.out, " tokens; /help lists commands");
 }
 
 }  // namespace

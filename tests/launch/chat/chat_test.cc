@@ -119,6 +119,63 @@ TEST_F(Chat, EndsAtExitAndAtTheEndOfTheInput) {
   EXPECT_EQ(chat("").status, 0);
 }
 
+TEST_F(Chat, CommandsHaveAliasesAndNearMissesAreSuggested) {
+  for (const char* exit : {"/quit", "/q", "/bye"})
+    EXPECT_EQ(chat(std::string(exit) + "\nnever read\n").out, "") << exit;
+  EXPECT_CONTAINS(chat("/?\n").err, "/save FILE");
+  for (const auto& [command, advice] : {std::pair("/rest", "did you mean /reset?"),
+                                        {"/hlep", "did you mean /help?"},
+                                        {"/temperature 0.2", "did you mean /set temperature 0.2?"},
+                                        {"/undo", "/help lists them"}}) {
+    const Finished finished = chat(std::string(command) + "\n");
+    EXPECT_EQ(finished.status, 1);
+    EXPECT_CONTAINS(finished.err, advice);
+  }
+}
+
+TEST_F(Chat, AgainReplacesTheLastAnswer) {
+  const std::string saved = file("saved.json");
+  const Finished finished =
+      chat("/again\nOnce upon a time\n/set max-tokens 3\n/again\n/save " + saved + "\n");
+  EXPECT_CONTAINS(finished.err, "there is no answer to replace");
+  const std::vector<std::string> answers = lines_of(finished.out);
+  ASSERT_EQ(answers.size(), 2U) << finished.out;
+  EXPECT_TRUE(answers[0].starts_with(answers[1])) << finished.out;
+  const json messages = read_json(saved).at("messages");
+  ASSERT_EQ(messages.size(), 2U) << messages;
+  EXPECT_EQ(messages.at(1).at("content"), answers[1]);
+}
+
+TEST_F(Chat, LoadContinuesASavedConversation) {
+  const std::string saved = file("saved.json");
+  chat("Once upon a time\n/save " + saved + "\n");
+  const std::string expected = lines_of(chat("Then\n", {"--load", saved}).out).at(0);
+  const Finished finished = chat("something else\n/load " + saved + "\nThen\n/load\n/load nowhere\n");
+  EXPECT_EQ(lines_of(finished.out).at(1), expected);
+  EXPECT_CONTAINS(finished.err, "2 messages are from " + saved);
+  EXPECT_CONTAINS(finished.err, "expected /load FILE, found no FILE");
+  EXPECT_CONTAINS(finished.err, "nowhere");
+}
+
+TEST_F(Chat, SettingsAreThoseOfTheOptions) {
+  EXPECT_CONTAINS(chat("/set\n").err, "settings: max-tokens, greedy, temperature, top-k");
+  for (const auto& [setting, advice] : {std::pair("temprature 1", "did you mean temperature?"),
+                                        {"temp 1", "there is no setting temp; here it is temperature"},
+                                        {"temperature warm", "--temperature: expected a number, found warm"},
+                                        {"top_p 2", "`top_p` is 2, expected a number in (0, 1]"},
+                                        {"seed", "expected /set seed VALUE, found no value"}}) {
+    const Finished finished = chat(std::string("/set ") + setting + "\n");
+    EXPECT_EQ(finished.status, 1) << setting;
+    EXPECT_CONTAINS(finished.err, advice);
+  }
+  const std::string question = "Once upon a time\n";
+  EXPECT_EQ(chat("/set temperature 2\n/set seed 7\n" + question).out,
+            run(kNoMpirun,
+                {"chat", "--template", template_, "--temperature", "2", "--seed", "7", "--max-tokens", "40"},
+                {.input = question})
+                .out);
+}
+
 TEST_F(Chat, AMessageThatCannotBeAnsweredIsForgotten) {
   std::string long_message;
   for (int i = 0; i < 1200; ++i) long_message += "word ";

@@ -111,6 +111,51 @@ TEST(Download, WorksLikeTheGuidesExamples) {
   EXPECT_TRUE(fs::exists(test.home.path() / "DIR/model.safetensors"));
 }
 
+TEST(Download, PlanAndInspectFetchOnlyTheDescription) {
+  DownloadUnderTest test;
+  test.add_demo();
+  const TemporaryDirectory alone;
+  fs::copy(kDemo / "config.json", alone.path() / "config.json");
+  const auto inspect = [&](const std::string& model) {
+    return test.run({"inspect", "--json", "--model", model});
+  };
+  const Finished finished = inspect("org/name");
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_CONTAINS(finished.err, "tp-infer: fetching config.json (");
+  json found = json::parse(finished.out);
+  json expected = json::parse(inspect(alone.path() / "config.json").out);
+  for (json* shown : {&found, &expected}) shown->erase("model");
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(test.hub.count("resolve"), 1U) << "config.json";
+
+  const std::size_t requests = test.hub.requests().size();
+  expect_success(test.run({"plan", "--model", "https://huggingface.co/org/name"}));
+  EXPECT_EQ(test.hub.requests().size(), requests) << "config.json is in the cache";
+  expect_one_error(test.run({"generate", "--model", "org/name", "--prompt", "x"}), 1,
+                   "found an incomplete model in the cache: model.safetensors is missing; to download it");
+  test.run({"download", "org/name"});
+  EXPECT_EQ(json::parse(inspect("org/name").out).at("parameters"), expected.at("parameters"));
+}
+
+TEST(Download, OfADescriptionNeedsAConfig) {
+  DownloadUnderTest test;
+  test.hub.add("model-Q4_K_M.gguf", "GGUF");
+  expect_one_error(test.run({"plan", "--model", "org/name"}), 1,
+                   "cannot describe org/name: expected a repository with config.json, found none in it");
+}
+
+TEST(Download, OfADescriptionTakesTheIndexAlong) {
+  DownloadUnderTest test;
+  test.hub.add("config.json", text_of(kDemo / "config.json"));
+  test.hub.add("model.safetensors.index.json",
+               R"({"weight_map": {"model.norm.weight": "model-00001-of-00001.safetensors"}})");
+  test.hub.add("model-00001-of-00001.safetensors", some_bytes(100));
+  const Finished finished = test.run({"inspect", "--model", "org/name"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(fs::exists(test.snapshot() / "model.safetensors.index.json"));
+  EXPECT_EQ(test.hub.count("00001-of-00001"), 0U);
+}
+
 TEST(Download, ToAFolderWritesPlainFiles) {
   DownloadUnderTest test;
   test.add_demo();

@@ -27,7 +27,24 @@ TEST(HubName, IsAnOrganizationAndANameAndMayHaveAFile) {
   EXPECT_EQ(file->text(), "org/name:folder/a-Q4_K_M.gguf");
 }
 
-TEST(HubName, RejectsOtherTexts) {
+TEST(HubName, IsReadFromAnAddressOfTheHub) {
+  for (const char* text : {"https://huggingface.co/Qwen/Qwen3-4B", "https://huggingface.co/Qwen/Qwen3-4B/",
+                           "hf.co/Qwen/Qwen3-4B", "http://www.huggingface.co/Qwen/Qwen3-4B?x=1",
+                           "huggingface.co/Qwen/Qwen3-4B/tree/main", "hf://Qwen/Qwen3-4B",
+                           "https://huggingface.co/Qwen/Qwen3-4B/blob/main/config.json"}) {
+    const std::optional<HubName> name = parse_hub_name(text);
+    ASSERT_TRUE(name) << text;
+    EXPECT_EQ(name->text(), "Qwen/Qwen3-4B") << text;
+  }
+  EXPECT_EQ(parse_hub_name("https://huggingface.co/o/n/resolve/main/a/b.gguf?download=true")->text(),
+            "o/n:a/b.gguf");
+  EXPECT_EQ(parse_hub_name("hf.co/o/n:Q4_K_M")->text(), "o/n:Q4_K_M");
+  for (const char* text : {"https://example.com/Qwen/Qwen3-4B", "https://huggingface.co/Qwen",
+                           "https://huggingface.co/o/n/tree/refs", "https://huggingface.co/datasets/o/n"})
+    EXPECT_FALSE(parse_hub_name(text)) << text;
+}
+
+TEST(HubName, IsNothingElse) {
   for (const char* text :
        {"", "name", "/", "org/", "/name", "a/b/c", "./a/b", "../a", "a/..", "~/a", "a b/c",
         "org/name:", "org/name:../x", "org/name:/etc/passwd", "org/na--me", "org/a..b", "-a/b", "C:/models"})

@@ -13,13 +13,14 @@ namespace {
 
 std::vector<Arguments> commands_of(const std::string& model) {
   return {{"generate", "--prompt", "x", "--model", model},
-          {"inspect", "--model", model},
           {"tokenize", "--model", model, "x"},
           {"render-chat", "--messages", "-", "--model", model}};
 }
 
-void expect_refused(const std::string& model, const std::string& message) {
-  for (const Arguments& command : commands_of(model)) {
+void expect_refused(const std::string& model, const std::string& message, bool inspects = true) {
+  std::vector<Arguments> commands = commands_of(model);
+  if (inspects) commands.push_back({"inspect", "--model", model});
+  for (const Arguments& command : commands) {
     SCOPED_TRACE(command.front());
     expect_one_error(run(kNoMpirun, command), 1, message);
   }
@@ -31,11 +32,22 @@ TEST(ModelPath, AdvisesHowToDownloadANameOnTheHub) {
   expect_refused("meta-llama/Llama-3.2-1B",
                  "cannot open meta-llama/Llama-3.2-1B: expected a path or the name of a downloaded model, "
                  "found no file, folder or cached model with this name; to download it, run `tp-infer "
-                 "download meta-llama/Llama-3.2-1B` on every host");
+                 "download meta-llama/Llama-3.2-1B` on every host",
+                 false);
+  const EnvironmentVariable offline("HF_HUB_OFFLINE", "1");
+  expect_one_error(run(kNoMpirun, {"inspect", "--model", "org/name"}), 1, "found HF_HUB_OFFLINE=1");
   expect_one_error(run(2, commands_of("org/name").front()), 1, "`tp-infer download org/name`");
 }
 
-TEST(ModelPath, DoesNotTakeOtherPathsForNamesOnTheHub) {
+TEST(ModelPath, OfAnAddressOnTheHubIsItsName) {
+  const TemporaryDirectory cache;
+  const EnvironmentVariable variable("HF_HUB_CACHE", cache.path());
+  expect_refused("https://huggingface.co/Qwen/Qwen3-4B",
+                 "run `tp-infer download Qwen/Qwen3-4B` on every host", false);
+  expect_refused("llama3", "or give a model of the Hugging Face Hub as ORGANIZATION/NAME");
+}
+
+TEST(ModelPath, OfNothingElseIsTakenForANameOnTheHub) {
   for (const char* path : {"/proc/nonexistent", "./org/name", "~/org", "a/b/c", "org/", "no model"}) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", path});
     expect_one_error(finished, 1, "no such file or folder; check the path on every host");

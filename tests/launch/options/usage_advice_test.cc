@@ -84,6 +84,16 @@ TEST(UsageAdvice, NamesOfOtherProgramsAreAnsweredWithOurs) {
     expect_errors({{{"generate", "--prompt", "x", option, "4"}, answer}}, 2);
   expect_errors(
       {
+          {{"generate", "--prompt", "x", "--seed", "-1"}, "found -1; leave it out for a random seed"},
+          {{"generate", "--prompt", "x", "--ranks", "4"}, "there is no option --ranks; leave it out: mpirun"},
+          {{"serve", "--hostfile", "x"}, "it is mpirun's: mpirun --hostfile FILE"},
+          {{"serve", "--log-level", "info"}, "leave it out: --verbose says more"},
+          {{"serve", "--kv-store-size", "5TB"},
+           "expected a number of gigabytes above 0, up to 1000000000, found 5TB"},
+          {{"chat", "--api-key", "x"}, "put the key into a file for --api-key-file"},
+          {{"gateway", "tp-infer", "serve", "--model", "x"},
+           "expected -- before the command that starts the server, found --model without it"},
+          {{"gateway", "--hots", "x"}, "there is no option --hots; did you mean --host?"},
           {{"serve", "-c", "4096"}, "here it is --max-length"},
           {{"plan", "--ctx-size", "4096"}, "here it is --context"},
           {{"chat", "-p", "x"}, "it is --prompt, and belongs to generate, embed, classify, fill-mask"},
@@ -92,6 +102,17 @@ TEST(UsageAdvice, NamesOfOtherProgramsAreAnsweredWithOurs) {
           {{"pull", "org/name"}, "there is no subcommand pull; did you mean download?"},
       },
       2);
+}
+
+TEST(UsageAdvice, ATypeThatOnlyFilesHaveNamesWhatToDo) {
+  for (const auto& [type, advice] : std::vector<std::pair<std::string, std::string>>{
+           {"q4_k_m", "`tp-infer quantize --weights q4_k_m` writes such files"},
+           {"Q5_K_S", "`tp-infer quantize --weights q5_k_m` writes a file of a similar type"},
+           {"q8_0", "here it is int8"},
+           {"float16", "here it is f16"},
+           {"fp8", "auto keeps the format that the model's files have"},
+           {"iq1_s", "files that store iq1_s weights keep it with auto (see"}})
+    expect_errors({{{"generate", "--prompt", "x", "--weights", type}, "found " + type + "; " + advice}}, 2);
 }
 
 TEST(UsageAdvice, AQuantityHasAUnit) {

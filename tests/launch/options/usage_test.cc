@@ -69,6 +69,33 @@ TEST(Usage, CommandsListOnlyOptionsThatTheyUse) {
                    "there is no option --max-sequences");
 }
 
+TEST(Usage, HelpBeginsWithCommonOptionsAndHelpAllHasTheRest) {
+  const std::string help = run(kNoMpirun, {"generate", "--help"}).out;
+  EXPECT_CONTAINS(help, "\nCommon options:\n  -m,--model DIR");
+  EXPECT_LT(help.find("--max-tokens"), help.find("--same-bits"));
+  EXPECT_CONTAINS(help, " more options: tp-infer generate --help-all\n");
+  for (const char* rare : {"--two-batch-overlap", "--kv-slices", "--length-penalty"}) {
+    EXPECT_EQ(help.find(rare), std::string::npos) << rare;
+    EXPECT_CONTAINS(help_text("generate"), rare);
+  }
+  EXPECT_LT(lines_of(help).size(), 100U);
+  EXPECT_EQ(run(kNoMpirun, {"tokenize", "--help"}).out.find("more options"), std::string::npos);
+}
+
+TEST(Usage, HelpFitsTheTerminal) {
+  for (const std::string command : {"generate", "serve", "plan", "chat"}) {
+    const Finished finished = run(kNoMpirun, {command, "--help"}, {.on_terminal = true});
+    std::size_t longest = 0;
+    for (std::string line : lines_of(finished.out)) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (line.starts_with("Example")) break;  // commands stay in one line
+      longest = std::max(longest, line.size());
+    }
+    EXPECT_LE(longest, 80U) << finished.out;
+    EXPECT_GT(longest, 60U) << finished.out;
+  }
+}
+
 TEST(Usage, ErrorsNameFlagsThatDifferFromTheirField) {
   expect_one_error(run(kNoMpirun, {"serve", "--step-ms", "-1"}), 1, "--step-ms must be a number");
 }
@@ -114,8 +141,9 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--weights", "f8"},
        "--weights: expected one of auto, f32, f16, bf16, int8, int4, found f8"},
       {{"generate", "--prompt", "x", "--weights", "q4_k"},
-       "--weights: expected a type to which weights can be converted, found q4_k; files that store q4_k "
-       "weights "
+       "--weights: expected one of auto, f32, f16, bf16, int8, int4, to which weights can be converted, "
+       "found "
+       "q4_k; files that store q4_k weights "
        "keep it with auto"},
       {{"generate", "--prompt", "x", "--max-length", "0"},
        "expected a whole number from 1 to 1099511627776, found 0"},

@@ -53,10 +53,14 @@ TEST(PublishedModels, HaveTheCountedParametersForShapesOfBenchmarks) {
     std::size_t active;
   };
   constexpr Counts kShapes[] = {
-      {"bert-base", 87614208, 87614208},         {"glm4-moe-cut", 3598564032, 934132416},
-      {"gpt2-base", 87415296, 87415296},         {"llama-1b", 1038682112, 1038682112},
-      {"llama-thin", 9969920, 9969920},          {"llama-tiny", 41558528, 41558528},
-      {"qwen3-moe-cut", 5607297024, 1077448704}, {"qwen3-next-cut", 2516045952, 1157091456}};
+      {"bert-base", 87614208, 87614208},          {"deepseek-v3", 671026419200, 37552297472},
+      {"gpt-oss-120b", 116829156672, 5711982912}, {"kimi-k2", 1026408232448, 32861500928},
+      {"llama-70b", 70553706496, 70553706496},    {"qwen3-235b-a22b", 235093634560, 22190763520},
+      {"qwen3-32b", 32762123264, 32762123264},    {"qwen3-4b", 4022468096, 4022468096},
+      {"qwen3-8b", 8190735360, 8190735360},       {"glm4-moe-cut", 3598564032, 934132416},
+      {"gpt2-base", 87415296, 87415296},          {"llama-1b", 1038682112, 1038682112},
+      {"llama-thin", 9969920, 9969920},           {"llama-tiny", 41558528, 41558528},
+      {"qwen3-moe-cut", 5607297024, 1077448704},  {"qwen3-next-cut", 2516045952, 1157091456}};
   const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "bench" / "shapes";
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

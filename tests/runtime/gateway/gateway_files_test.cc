@@ -35,6 +35,12 @@ TEST(Announcement, MustBeComplete) {
         R"({"host":1,"port":1,"process":1,"machine":"","isa":"","model":"","ranks":1})",
         R"({"host":"a","port":1,"process":1,"machine":"","isa":"","model":"","ranks":1,"origins":[1]})"})
     EXPECT_THROW(parse_announcement(text), RequestError) << text;
+  try {
+    parse_announcement("{\"port\": 1}");
+    FAIL() << "expected an error";
+  } catch (const RequestError& error) {
+    EXPECT_EQ(std::string(error.what()).find("json.exception"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Announcement, MayBeNestedDeeply) {

@@ -22,5 +22,13 @@ TEST(MissingKernels, NameTheFirstRankAndHowToBuildThem) {
       "-DTP_CPUS=all");
 }
 
+TEST(MissingKernels, AProcessorWithoutAvx2IsNamed) {
+  const std::vector<RankKernels> ranks = {{Isa::avx2, Isa::avx2}, {Isa::portable, Isa::portable}};
+  EXPECT_EQ(
+      missing_kernels(ranks),
+      "1 of 2 ranks compute slowly, with portable loops: rank 1's processor has no AVX2; use processors "
+      "with AVX2 or AVX-512");
+}
+
 }  // namespace
 }  // namespace tp
