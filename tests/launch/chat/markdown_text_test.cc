@@ -12,7 +12,7 @@
 namespace tp::test {
 namespace {
 
-// What a terminal gets of a text that comes in parts of `step` bytes.
+// Prints a text that comes in parts of `step` bytes.
 std::string shown(const std::string& text, std::size_t step, std::size_t columns,
                   MarkdownText::Marks marks = MarkdownText::Marks::styled) {
   std::string out;
