@@ -169,7 +169,8 @@ const IndexerSpec* first_indexer(const ModelSpec& spec) {
 std::size_t most_chosen(const ModelSpec& spec) {
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    if (const IndexerSpec* const indexer = indexer_of(block)) most = std::max(most, indexer->most_positions());
+    if (const IndexerSpec* const indexer = indexer_of(block))
+      most = std::max(most, indexer->most_positions());
   }
   return most;
 }
