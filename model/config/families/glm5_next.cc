@@ -46,6 +46,9 @@ ModelSpec glm5_next_spec(const CheckpointConfig& config) {
                                                  .sinkhorn_steps = config.hyper_connection.sinkhorn_iters,
                                                  .ends_in_mean = true};
     set_limits(config, layer, block.feed_forward);
+    // Published configs have indexer_rope_interleave, but there is no RoPE.
+    if (auto* const latent = std::get_if<LatentAttentionSpec>(&block.attention))
+      latent->indexer->interleaved_rope = false;
   }
   return spec;
 }

@@ -202,5 +202,10 @@ TEST(GgufGlm53, GivesTheLogitsOfTheCheckpoint) {
   test::expect_logits(glm_file(fixture), fixture);
 }
 
+TEST(GgufGlm53, IsWrittenAsLlamaCppReadsIt) {
+  const reference::Fixture fixture = reference::fixture("glm5next");
+  test::expect_written_as(glm_file(fixture), fixture);
+}
+
 }  // namespace
 }  // namespace tp
