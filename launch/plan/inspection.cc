@@ -125,9 +125,11 @@ void add_heads(const Inspection& found, Lines& lines) {
     lines.add("mixers", fmt::format("{}, {} heads, states of {} x {}",
                                     net->element_decays ? "Kimi delta attention" : "gated delta net",
                                     net->num_value_heads, net->key_head_dim, net->value_head_dim));
-  if (const IndexerSpec* const indexer = indexer_of(found.model.spec().blocks.front()))
-    lines.add("indexers", fmt::format("{} heads of {}, {} positions", indexer->num_heads, indexer->head_dim,
-                                      indexer->top_k));
+  if (const IndexerSpec* const indexer = first_indexer(found.model.spec())) {
+    const std::string pools = indexer->pool > 1 ? fmt::format(" in pools of {}", indexer->pool) : "";
+    lines.add("indexers", fmt::format("{} heads of {}, {} positions{}", indexer->num_heads, indexer->head_dim,
+                                      indexer->top_k, pools));
+  }
   const auto chooses = [](const BlockSpec& block) { return block_indexer_of(block) != nullptr; };
   const std::vector<BlockSpec>& blocks = found.model.spec().blocks;
   if (const auto block = std::ranges::find_if(blocks, chooses); block != blocks.end()) {

@@ -124,7 +124,14 @@ bool is_recurrent(const AttentionPartSpec& spec) {
          (attention != nullptr && attention->favor_features != 0);
 }
 
-bool keeps_state(const BlockSpec& block) { return is_recurrent(block.attention) || block.parallel_mixer; }
+bool keeps_state(const BlockSpec& block) {
+  return is_recurrent(block.attention) || block.parallel_mixer || keeps_open_pools(block);
+}
+
+bool keeps_open_pools(const BlockSpec& block) {
+  const IndexerSpec* const indexer = indexer_of(block);
+  return indexer != nullptr && !indexer->is_shared && indexer->pool > 1;
+}
 
 bool keeps_keys(const BlockSpec& block) {
   return !is_recurrent(block.attention) && !std::holds_alternative<NoPartSpec>(block.attention);
@@ -162,10 +169,18 @@ const BlockIndexerSpec* block_indexer_of(const BlockSpec& block) {
   return attention != nullptr && attention->block_indexer ? &*attention->block_indexer : nullptr;
 }
 
+const IndexerSpec* first_indexer(const ModelSpec& spec) {
+  for (const BlockSpec& block : spec.blocks) {
+    if (const IndexerSpec* const indexer = indexer_of(block)) return indexer;
+  }
+  return nullptr;
+}
+
 std::size_t most_chosen(const ModelSpec& spec) {
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    if (const IndexerSpec* const indexer = indexer_of(block)) most = std::max(most, indexer->top_k);
+    if (const IndexerSpec* const indexer = indexer_of(block))
+      most = std::max(most, indexer->most_positions());
   }
   return most;
 }

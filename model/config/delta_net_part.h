@@ -86,6 +86,7 @@ struct DeltaNetConfig {
   std::size_t conv_kernel_dim = 0;
   bool allow_neg_eigval = false;  // strengths up to 2
   double decay_floor = 0.0;       // Ling: the logarithm of the strongest decay; 0: no limit
+  std::size_t first_layer = 1;    // number of the first layer in Kimi's lists of layers
 
   bool operator==(const DeltaNetConfig&) const = default;
 };

@@ -26,7 +26,8 @@ CacheWindow window_of(const BlockSpec& block) {
 std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
   if (const auto* const latent = std::get_if<LatentAttentionSpec>(&part))
     return latent->kv_lora_rank + latent->qk_rope_head_dim +
-           (latent->indexer && !latent->indexer->is_shared ? latent->indexer->head_dim : 0);
+           (latent->indexer && !latent->indexer->is_shared ? latent->indexer->head_dim / latent->indexer->pool
+                                                           : 0);
   const auto* const attention = std::get_if<AttentionSpec>(&part);
   if (attention == nullptr) return 0;
   const std::size_t of_head =

@@ -107,9 +107,13 @@ void write_latent_attention(const LatentAttentionSpec& attention, bool whole_kv_
 // Files list the layers that have an indexer only if not all layers have one.
 void write_indexers(const CheckpointConfig& config, const ModelSpec& spec, const std::string& architecture,
                     GgufValues& all) {
-  if (indexer_of(spec.blocks.front()) == nullptr) return;
+  if (first_indexer(spec) == nullptr) return;
   ArchitectureValues values(architecture, all);
   write_numbers(kIndexerNumbers, config.indexer, values);
+  if (config.indexer.pool > 1) {  // layers without an indexer are those without KV heads
+    values.whole("attention.indexer.kpool", config.indexer.pool);
+    return;
+  }
   std::vector<bool> own;
   for (const BlockSpec& block : spec.blocks) own.push_back(!indexer_of(block)->is_shared);
   if (std::ranges::find(own, false) != own.end())
@@ -275,6 +279,19 @@ void write_recurrence(const CheckpointConfig& config, const ModelSpec& spec, Arc
   values.boolean("kda.safe_gate", true);
 }
 
+// The limits of shared experts and of MLPs, which some checkpoints do not list.
+std::vector<double> shared_limits(const CheckpointConfig& config, const ModelSpec& spec) {
+  std::vector<double> limits = config.experts.shared_swiglu_limits;
+  if (!limits.empty()) return limits;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const mlp = std::get_if<GatedMlpSpec>(&block.feed_forward);
+    const MixtureOfExpertsSpec* const experts = experts_in(block);
+    limits.push_back(mlp != nullptr ? mlp->limit : experts != nullptr ? experts->shared_limit : 0.0F);
+  }
+  return std::ranges::all_of(limits, [](double limit) { return limit == 0.0; }) ? std::vector<double>()
+                                                                                : limits;
+}
+
 void write_experts(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   const RouterSpec* const router = router_of(spec);
   if (router == nullptr) return;
@@ -287,7 +304,7 @@ void write_experts(const CheckpointConfig& config, const ModelSpec& spec, Archit
   values.whole_if("moe_latent_size", config.experts.moe_latent_size);
   values.whole_if("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
   values.numbers_if("swiglu_clamp_exp", config.experts.swiglu_limits);
-  values.numbers_if("swiglu_clamp_shexp", config.experts.shared_swiglu_limits);
+  values.numbers_if("swiglu_clamp_shexp", shared_limits(config, spec));
 }
 
 // Files have no cutoff as minus infinity.

@@ -88,8 +88,9 @@ void add_layer(const AttentionShape& shape, std::vector<AttentionShape>& shapes)
 AttentionShape indexer_shape(const IndexerSpec& indexer, const kernels::KvLayout& layout, double owned) {
   return {.layers = 1,
           .bytes_per_position = owned * static_cast<double>(layout.index_panel_bytes()) /
-                                static_cast<double>(kernels::KvLayout::kPanel),
-          .multiplications = owned * static_cast<double>(indexer.num_heads * indexer.head_dim)};
+                                static_cast<double>(kernels::KvLayout::kPanel * indexer.pool),
+          .multiplications = owned * static_cast<double>(indexer.num_heads * indexer.head_dim) /
+                             static_cast<double>(indexer.pool)};
 }
 
 // The scores of an indexer of blocks. A rank reads one copy of the index keys for all its index heads.
@@ -102,7 +103,7 @@ AttentionShape indexer_shape(const BlockIndexerSpec& indexer, const kernels::KvL
 
 // The positions that attention reads in a layer, if an indexer chooses them.
 CacheWindow chosen_positions(const BlockSpec& block) {
-  if (const IndexerSpec* const indexer = indexer_of(block)) return indexer->top_k;
+  if (const IndexerSpec* const indexer = indexer_of(block)) return indexer->most_positions();
   if (const BlockIndexerSpec* const indexer = block_indexer_of(block)) return indexer->most_positions();
   return std::nullopt;
 }

@@ -30,6 +30,7 @@ ModelSpec ernie_spec(const CheckpointConfig& config);
 ModelSpec gpt2_spec(const CheckpointConfig& config);
 ModelSpec glm_spec(const CheckpointConfig& config);
 ModelSpec deepseek_spec(const CheckpointConfig& config);
+ModelSpec kimi_linear_spec(const CheckpointConfig& config);
 
 // A family like another one. Null: the other family's spec and names of blocks.
 Family derived(Family family, const std::string& architecture,
@@ -51,6 +52,7 @@ BlockNames post_norm_block(const std::string& prefix);
 // Mixtral's names: experts under block_sparse_moe.
 BlockNames mixtral_block(const std::string& prefix);
 BlockNames deepseek_block(const std::string& prefix);
+BlockNames kimi_linear_block(const std::string& prefix);
 
 // A layer norm with gain and bias.
 NormSpec layer_norm_of(const CheckpointConfig& config);

@@ -20,7 +20,20 @@ using test::greedy_request;
 using test::run_all;
 using test::run_engine;
 
-// Adds a block indexer in the second layer, and removes experts.
+// An indexer of pools in the first layer. Some pools begin in blocks of other ranks.
+nlohmann::json pools() {
+  return {{"index_topk", 198},
+          {"index_n_heads", 2},
+          {"index_head_dim", 8},
+          {"index_kpool", 3},
+          {"qk_rope_head_dim", 0},
+          {"head_dim", 0},
+          {"hc_mult", 2},
+          {"layer_types", {"deepseek_sparse_attention", "linear_attention"}},
+          {"linear_attn_config", {{"num_heads", 6}, {"head_dim", 8}, {"short_conv_kernel_size", 4}}}};
+}
+
+// An indexer of blocks in the second layer, and no experts.
 nlohmann::json with_blocks(nlohmann::json config) {
   config.update({{"hidden_act", "swigluoai"},
                  {"rotary_dim", 4},
@@ -61,6 +74,7 @@ nlohmann::json config_of(const std::string& architecture) {
                  {"first_k_dense_replace", 2}});
   if (architecture == "DeepseekV32ForCausalLM")
     config.update({{"index_topk", 200}, {"index_n_heads", 2}, {"index_head_dim", 8}});
+  if (architecture == "Glm5NextForConditionalGeneration") config.update(pools());
   return config;
 }
 
@@ -134,7 +148,8 @@ TEST_P(SharedCache, GivesTheBitsOfPrivateCachesOnUnequalRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Of, SharedCache,
                          testing::Values("LlamaForCausalLM", "DeepseekV3ForCausalLM",
-                                         "DeepseekV32ForCausalLM", "MiniMaxM3SparseForConditionalGeneration"),
+                                         "DeepseekV32ForCausalLM", "Glm5NextForConditionalGeneration",
+                                         "MiniMaxM3SparseForConditionalGeneration"),
                          [](const auto& one) { return std::string(one.param); });
 
 }  // namespace
