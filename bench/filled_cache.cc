@@ -23,7 +23,7 @@ namespace {
 using reference::Random;
 using reference::RandomTensor;
 
-constexpr std::size_t kBlockSize = 32;
+constexpr std::size_t kBlockSize = FilledCache::kBlockSize;
 constexpr std::size_t kTogether = 16;  // blocks of a split
 
 // Whole splits of each owner.

@@ -31,6 +31,8 @@ void add_options(CLI::App& app, FilledOptions& options);
 // Random keys and values of some sequences, in bf16.
 class FilledCache {
  public:
+  static constexpr std::size_t kBlockSize = 32;
+
   // The layers of `model`, which has the given spec. `slices`: the ranks of a host keep one copy, unless
   // there is only one rank. Collective. Throws ConfigError if ranks cannot share memory.
   FilledCache(Communicator& comm, const ModelSpec& spec, const Model& model, const FilledOptions& options,
