@@ -19,9 +19,10 @@ using nlohmann::json;
 const std::string kDemo = TP_SOURCE_FOLDER "/model/demo";
 
 json asked_of(const std::string& model, const json& more = json::object()) {
-  json body = {{"prompt", "Once upon a time, a girl named Emma lived by the sea with a small bird."},
-               {"max_tokens", 24},
-               {"temperature", 0}};
+  // Some blocks of the prefix cache.
+  std::string prompt = "Once upon a time, a girl named Emma lived by the sea with a small bird.";
+  for (int day = 0; day < 4; ++day) prompt += " One day, the bird flew to the cave, and Emma looked for it.";
+  json body = {{"prompt", prompt}, {"max_tokens", 24}, {"temperature", 0}};
   if (!model.empty()) body["model"] = model;
   body.update(more);
   return body;
@@ -36,18 +37,17 @@ std::size_t cached_in(const json& reply) {
 Arguments with_adapters(const DemoAdapter& adapter, const std::string& first, const std::string& second) {
   return {"--model",   kDemo,
           "--weights", "f32",
-
           "--lora",    first + "=" + adapter.path(),
-          "--lora",    second + "=" + adapter.path() + ":0.5"};
+          "--lora",    second + "=" + adapter.path() + ":4"};
 }
 
 TEST(GatewayAdapters, AreModelsOfASingleServerAndKeepTheirPromptsApart) {
   const DemoAdapter adapter;
-  GatewayProgram gateway(serve_command(2, with_adapters(adapter, "tuned", "half")));
+  GatewayProgram gateway(serve_command(2, with_adapters(adapter, "tuned", "strong")));
   ASSERT_TRUE(gateway.is_ready());
   EXPECT_EQ(gateway.get("/v1/models").json().at("data").size(), 3U);
   std::map<std::string, std::string> texts;
-  for (const char* const model : {"", "tuned", "half"}) {
+  for (const char* const model : {"", "tuned", "strong"}) {
     const json reply = gateway.post(kPath, asked_of(model)).json();
     texts[model] = text_of(reply);
     EXPECT_EQ(cached_in(reply), 0U) << model << ": a prompt of another adapter";
@@ -56,7 +56,7 @@ TEST(GatewayAdapters, AreModelsOfASingleServerAndKeepTheirPromptsApart) {
     EXPECT_GT(cached_in(again), 0U) << model;
   }
   EXPECT_NE(texts["tuned"], texts[""]);
-  EXPECT_NE(texts["half"], texts["tuned"]);
+  EXPECT_NE(texts["strong"], texts["tuned"]);
   EXPECT_EQ(text_of(gateway.post(kPath, asked_of("", {{"adapter", "tuned"}})).json()), texts["tuned"]);
   EXPECT_EQ(gateway.post(kPath, asked_of("french")).status, 404);
 
