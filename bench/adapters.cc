@@ -31,6 +31,7 @@ namespace {
 
 struct Options : bench::FilledOptions {
   std::size_t layers = 8;
+  std::size_t vocab = 128256;
   std::size_t adapters = 4;
   std::size_t rank = 16;
   std::string weights = "bf16";
@@ -46,7 +47,7 @@ CheckpointConfig config_of(const Options& options) {
   config.num_key_value_heads = 8;
   config.head_dim = 128;
   config.num_hidden_layers = options.layers;
-  config.vocab_size = 128256;
+  config.vocab_size = options.vocab;
   config.max_position_embeddings = options.context + 1024;
   config.torch_dtype = DType::bf16;
   return config;
@@ -151,6 +152,8 @@ int main(int argc, char** argv) {
   options.context = 512;
   options.sequences = 16;
   app.add_option("--layers", options.layers, "Layers of the model")->check(CLI::PositiveNumber);
+  app.add_option("--vocab", options.vocab, "Tokens of the vocabulary, which adapters don't change")
+      ->check(CLI::Range(1024, 1000000));
   app.add_option("--adapters", options.adapters, "Adapters that sequences use in turn")
       ->check(CLI::PositiveNumber);
   app.add_option("--rank", options.rank, "Rank of the factors")->check(CLI::PositiveNumber);

@@ -23,8 +23,8 @@ namespace {
 using reference::Random;
 using reference::RandomTensor;
 
-constexpr std::size_t kBlockSize = 32;
-constexpr std::size_t kTogether = 16;  // blocks per split
+constexpr std::size_t kBlockSize = FilledCache::kBlockSize;
+constexpr std::size_t kTogether = 16;  // blocks of a split
 
 // Returns the number of blocks of a sequence, rounded up so that every owner has whole splits.
 std::size_t blocks_of(std::size_t context, std::size_t owners) {

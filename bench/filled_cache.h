@@ -31,8 +31,10 @@ void add_options(CLI::App& app, FilledOptions& options);
 // Random keys and values of several sequences, in bf16.
 class FilledCache {
  public:
-  // Fills the caches of all layers of `model`, which has this spec. `slices`: the ranks of a host share one
-  // copy, unless there is only one rank. Collective. Throws ConfigError if ranks cannot share memory.
+  static constexpr std::size_t kBlockSize = 32;
+
+  // The layers of `model`, which has the given spec. `slices`: the ranks of a host keep one copy, unless
+  // there is only one rank. Collective. Throws ConfigError if ranks cannot share memory.
   FilledCache(Communicator& comm, const ModelSpec& spec, const Model& model, const FilledOptions& options,
               bool slices);
 

@@ -59,17 +59,26 @@ std::uint64_t intermediate_size(const ModelMetadata& model) {
   return may_differ ? all.front() : model.whole(key);
 }
 
-// Fields that most families have, under Llama's names.
-json common_config(const ModelMetadata& model) {
-  const GgufFiles::Entry* const embedding = model.files().find("token_embd.weight");
-  const GgufFiles::Entry* const head = model.files().find("output.weight");
-  // A tied embedding may have either name.
-  const GgufFiles::Entry* const table = embedding != nullptr ? embedding : head;
+// The number of tokens. A tied embedding may have the name of the LM head. A drafter may lack both tables,
+// and its head may lack tokens, but the file has its target's tokens.
+std::size_t vocab_size_in(const ModelMetadata& model, const Family& family) {
+  const GgufFiles& files = model.files();
+  const bool is_drafter = family.kind == ModelKind::drafter;
+  const GgufFiles::Entry* table = files.find("token_embd.weight");
+  if (table == nullptr && is_drafter) return files.metadata().texts("tokenizer.ggml.tokens").size();
+  if (table == nullptr) table = files.find("output.weight");
   if (table == nullptr || table->tensor.shape.size() != 2) {
     throw_error<CheckpointError>(
         "{}: there is no matrix token_embd.weight, nor output.weight; the file holds no language model",
-        model.files().name());
+        files.name());
   }
+  return table->tensor.shape.front();
+}
+
+// Fields that most families have, under Llama's names.
+json common_config(const ModelMetadata& model, const Family& family) {
+  const std::size_t vocab_size = vocab_size_in(model, family);
+  const bool has_both = model.has_tensor("token_embd.weight") && model.has_tensor("output.weight");
   return {
       {"hidden_size", model.whole("embedding_length")},
       {"intermediate_size", intermediate_size(model)},
@@ -77,16 +86,16 @@ json common_config(const ModelMetadata& model) {
       {"num_attention_heads", model.heads()},
       {"num_key_value_heads", model.kv_heads()},
       {"head_dim", model.head_dim()},
-      {"vocab_size", table->tensor.shape.front()},
+      {"vocab_size", vocab_size},
       {"max_position_embeddings", model.whole("context_length")},
       {"rms_norm_eps", model.number_or("attention.layer_norm_rms_epsilon", 1e-6)},
       {"attention_bias", model.has_tensor("blk.0.attn_q.bias") || model.has_tensor("blk.0.attn_qkv.bias")},
       {"attention_out_bias", model.has_tensor("blk.0.attn_output.bias")},
       {"mlp_bias", model.has_tensor("blk.0.ffn_up.bias")},
-      {"tie_word_embeddings", embedding == nullptr || head == nullptr},
+      {"tie_word_embeddings", !has_both && family.kind != ModelKind::drafter},
       {"hidden_act", "silu"},
       {"torch_dtype", torch_dtype(model.files())},
-      {"eos_token_id", eos_token_ids(model.files().metadata(), table->tensor.shape.front())}};
+      {"eos_token_id", eos_token_ids(model.files().metadata(), vocab_size)}};
 }
 
 // llama.cpp lets a token see all later tokens through a window, unlike transformers. Throws ConfigError.
@@ -108,7 +117,7 @@ json gguf_config(const GgufFiles& files) {
   require<ConfigError>(model.whole("block_count") <= kMostParts,
                        "{}: block_count must be at most {}, found {}; convert the model again", files.name(),
                        kMostParts, model.whole("block_count"));
-  json config = common_config(model);
+  json config = common_config(model, family);
   config.update(gguf_rope(model));
   config["architectures"] = {family.architecture};
   const bool is_decoder = family.kind == ModelKind::decoder || family.has_causal_body;

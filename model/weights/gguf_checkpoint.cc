@@ -9,6 +9,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <set>
@@ -300,6 +301,24 @@ void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, 
   }
   if (matrix.factor != 1.0F) set_factor(matrix.factor, out);
   count_read(matrix, slice.rows.size(), slice.columns);
+}
+
+// Only drafters have integers. Files store tokens, checkpoints the differences from the rows' numbers.
+std::vector<std::int64_t> GgufCheckpoint::whole_numbers(const std::string& name, std::size_t size,
+                                                        const std::string& reason) const {
+  const GgufFiles::Entry* const entry = files_.find(name);
+  if (entry == nullptr) refuse_missing(name);
+  const GgufTensor& tensor = entry->tensor;
+  require<CheckpointError>(
+      tensor.type.name == "I64" && tensor.shape == std::vector<std::size_t>{size},
+      "{}: {} is {} of the type {}, expected [{}] ({}) of the type I64; convert the model "
+      "again",
+      files_.name(), printable(name), printable(tensor.shape), tensor.type.name, size, reason);
+  std::vector<std::int64_t> numbers(size);
+  std::memcpy(numbers.data(), entry->file.bytes().data() + tensor.bytes.begin, size * sizeof(std::int64_t));
+  for (std::size_t row = 0; row < size; ++row) numbers[row] -= static_cast<std::int64_t>(row);
+  count_read(*entry, tensor.bytes.size());
+  return numbers;
 }
 
 void GgufCheckpoint::count_read(const Matrix& matrix, std::size_t rows, Range columns) const {

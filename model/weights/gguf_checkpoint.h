@@ -39,6 +39,8 @@ class GgufCheckpoint final : public WeightSource {
              Sharded sharded) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
+  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+                                          const std::string& reason) const override;
   void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                    const kernels::GroupedRows& out) const override;
   void read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,

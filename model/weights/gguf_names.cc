@@ -220,12 +220,22 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
       },
       block, stored);
   add_separate_qkv(block, context);
+  add_drafter(block.drafter, stored.drafter);
   for (const char* const parameter : {"alpha_p", "alpha_n", "beta", "eps"}) {
     const std::string key = stored.activation + parameter;
     if (!block.activation.empty())
       add(block.activation + parameter, {.tensor = kGgufBlock + key, .list = key});
   }
   if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
+}
+
+void GgufNames::add_drafter(const DrafterNames& names, const DrafterNames& stored) {
+  if (names.projection.empty()) return;
+  add(names.projection, {.tensor = stored.projection});
+  if (!stored.embedding_norm.empty())
+    add(names.embedding_norm, {.tensor = kGgufBlock + stored.embedding_norm});
+  if (!stored.all_streams_norm.empty()) add(names.all_streams_norm, {.tensor = stored.all_streams_norm});
+  if (!stored.state_norm.empty()) add(names.state_norm, {.tensor = stored.state_norm});
 }
 
 // Files have a stack of each matrix, or of gates and ups together.

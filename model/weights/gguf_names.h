@@ -71,6 +71,7 @@ class GgufNames {
   bool is_recurrent(std::span<const std::size_t> numbers) const;
   void add_block(const TensorNames& names, const GgufHeads& heads);
   void add_experts(const ExpertNames& names, const ExpertNames& stored);
+  void add_drafter(const DrafterNames& names, const DrafterNames& stored);
 
   // Patterns: names of layers or tensors with # for the number of a block, then of an expert. A place's
   // `tensor` is the file's pattern.

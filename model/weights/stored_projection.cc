@@ -130,6 +130,13 @@ StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_si
     layer.stack = {.matrices = num_experts_, .index = index, .bias = bias};
     return layer;
   };
+  const GatedMlpNames separate = names_.experts.empty() ? GatedMlpNames() : names_.expert(index);
+  const auto named = [](StoredLayer layer, const std::string& name, std::size_t rows, std::size_t first = 0) {
+    layer.stack.layer = name;
+    layer.stack.layer_rows = rows;
+    layer.stack.first = first;
+    return layer;
+  };
   const StoredLayer gate_up = layer_of(
       stacks.gate_up_proj, stacks.gate_up_bias,
       {.name = {}, .shape = {2 * size, hidden_size}, .out_reason = kTwoExperts, .in_reason = "hidden_size"});
@@ -137,6 +144,7 @@ StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_si
       stacks.down_proj, stacks.down_bias,
       {.name = {}, .shape = {hidden_size, size}, .out_reason = "hidden_size", .in_reason = kExpertReason});
   down.transposed = down.transposed || stacks.down_transposed;
+  down = named(std::move(down), separate.down_proj, hidden_size);
   if (!stacks.gate_proj.empty()) {
     const auto whole_layer = [&](const std::string& name) {
       return layer_of(name, {},
@@ -145,11 +153,13 @@ StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_si
                        .out_reason = kExpertReason,
                        .in_reason = "hidden_size"});
     };
-    return {
-        {whole_layer(stacks.gate_proj), 0, size, size}, {whole_layer(stacks.up_proj), 0, size, size}, down};
+    return {{named(whole_layer(stacks.gate_proj), separate.gate_proj, size), 0, size, size},
+            {named(whole_layer(stacks.up_proj), separate.up_proj, size), 0, size, size},
+            down};
   }
-  if (stacks.alternating) return {{gate_up, 0, 1, 2}, {gate_up, 1, 1, 2}, down};
-  return {{gate_up, 0, size, size}, {gate_up, size, size, size}, down};
+  const StoredLayer gate = named(gate_up, separate.gate_proj, size);
+  if (stacks.alternating) return {{gate, 0, 1, 2}, {named(gate_up, separate.up_proj, size), 1, 1, 2}, down};
+  return {{gate, 0, size, size}, {named(gate_up, separate.up_proj, size, size), size, size, size}, down};
 }
 
 }  // namespace tp

@@ -28,6 +28,11 @@ struct StackPlace {
   std::size_t matrices = 0;  // 0: the tensor is a matrix
   std::size_t index = 0;
   std::string bias{};  // tensor of all biases
+  // The layer that files without stacks have instead of rows of the matrix: adapters use its name. Its first
+  // row is row `first` of the matrix. Empty: there are no such files.
+  std::string layer{};
+  std::size_t layer_rows = 0;
+  std::size_t first = 0;
 };
 
 // A stored layer: a weight and possibly a bias.

@@ -83,6 +83,29 @@ ModelStart start_of(const Json& json, const std::string& where) {
   return json == "always" ? ModelStart::always : ModelStart::on_demand;
 }
 
+// The names in the options --lora NAME=PATH of servers, each once.
+std::vector<std::string> adapters_in(const GatewayCommands& commands) {
+  constexpr std::string_view kOption = "--lora";
+  std::vector<std::string> names;
+  for (const std::vector<std::string>& command : commands) {
+    const auto serve = std::ranges::find(command, "serve");
+    for (auto argument = serve; argument != command.end(); ++argument) {
+      std::string_view value = *argument;
+      if (!value.starts_with(kOption)) continue;
+      value.remove_prefix(kOption.size());
+      if (value.starts_with('='))
+        value.remove_prefix(1);
+      else if (value.empty() && argument + 1 != command.end())
+        value = *(argument + 1);
+      else
+        continue;
+      const std::string name(value.substr(0, value.find('=')));
+      if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 ModelEntry entry_of(const Json& json, const std::string& where) {
   require<ConfigError>(json.is_object(), "{}: expected each model as an object, as in {}; found {}", where,
                        kModelsForm, shown(json));
@@ -113,6 +136,7 @@ ModelEntry entry_of(const Json& json, const std::string& where) {
   }
   require<ConfigError>(!entry.commands.empty(), "{}: expected a list of commands in `commands`, as in {}",
                        here, kModelsForm);
+  entry.adapters = adapters_in(entry.commands);
   require<ConfigError>(entry.start == ModelStart::on_demand || !entry.idle_stop,
                        "{}: expected no `idle_stop` with \"start\": \"always\"; remove one of the two", here);
   return entry;
@@ -125,6 +149,7 @@ void require_agreement(const GatewayConfig& config, const std::string& where) {
   for (const ModelEntry& entry : config) {
     std::vector<std::string> own = entry.aliases;
     own.push_back(entry.name);
+    own.insert(own.end(), entry.adapters.begin(), entry.adapters.end());
     for (const std::string& name : own) {
       require<ConfigError>(names.insert(name).second, "{}: expected each name once, found `{}` twice", where,
                            printable(name));
@@ -141,7 +166,11 @@ void require_agreement(const GatewayConfig& config, const std::string& where) {
 }  // namespace
 
 bool ModelEntry::has_name(std::string_view asked) const {
-  return asked == name || std::ranges::find(aliases, asked) != aliases.end();
+  return asked == name || std::ranges::find(aliases, asked) != aliases.end() || has_adapter(asked);
+}
+
+bool ModelEntry::has_adapter(std::string_view asked) const {
+  return std::ranges::find(adapters, asked) != adapters.end();
 }
 
 GatewayCommands ModelEntry::named_commands() const {

@@ -22,13 +22,17 @@ struct ModelEntry {
 
   std::string name{};  // empty: the only model, whatever requests call it
   std::vector<std::string> aliases{};
+  // Adapters of the commands (--lora NAME=PATH), whose names requests can use like the model's.
+  std::vector<std::string> adapters{};
   GatewayCommands commands{};
   ModelStart start = ModelStart::on_demand;
   std::optional<Seconds> idle_stop{};
   std::string group{};  // empty: none
   Seconds switch_after{60};
 
+  // Whether it is a name, an alias, or an adapter of this model.
   bool has_name(std::string_view asked) const;
+  bool has_adapter(std::string_view asked) const;
   // The commands, with an option for each name that they lack.
   GatewayCommands named_commands() const;
 

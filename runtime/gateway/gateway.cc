@@ -267,7 +267,7 @@ void Gateway::answer_models(const Exchange& exchange) {
   const std::string name = percent_decoded(path.substr(kModelPath.size()));
   const GatewayModel* const model = models_->find(name, true);
   if (model == nullptr || name.empty()) return exchange->respond(refuse(head, no_such_model(name, *models_)));
-  exchange->respond({.body = json_text(model_report(*model)), .headers = std::move(headers)});
+  exchange->respond({.body = json_text(model_report(*model, name)), .headers = std::move(headers)});
 }
 
 void Gateway::take_announcement(const Exchange& exchange) {

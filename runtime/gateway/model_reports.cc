@@ -3,9 +3,11 @@
 #include <chrono>
 #include <ctime>
 #include <string_view>
+#include <vector>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tp {
 namespace {
@@ -79,11 +81,23 @@ OrderedJson model_report(const GatewayModel& model) {
   return report;
 }
 
+OrderedJson model_report(const GatewayModel& model, const std::string& name) {
+  OrderedJson report = model_report(model);
+  if (!model.entry.has_adapter(name)) return report;
+  report["id"] = report["display_name"] = name;
+  report["parent"] = model.entry.name;
+  report["aliases"] = OrderedJson::array();
+  return report;
+}
+
 OrderedJson models_report(const Models& models) {
   OrderedJson list = OrderedJson::array();
-  for (const auto& model : models.all()) list.push_back(model_report(*model));
-  const std::string first = models.all().front()->entry.name;
-  const std::string last = models.all().back()->entry.name;
+  for (const auto& model : models.all()) {
+    list.push_back(model_report(*model));
+    for (const std::string& adapter : model->entry.adapters) list.push_back(model_report(*model, adapter));
+  }
+  const std::string first = list.front().at("id");
+  const std::string last = list.back().at("id");
   return {{"object", "list"},
           {"data", std::move(list)},
           {"has_more", false},
@@ -92,9 +106,12 @@ OrderedJson models_report(const Models& models) {
 }
 
 std::string names_of(const Models& models) {
-  std::string names;
-  for (const auto& model : models.all()) names += (names.empty() ? "" : ", ") + model->entry.name;
-  return names;
+  std::vector<std::string> names;
+  for (const auto& model : models.all()) {
+    names.push_back(model->entry.name);
+    names.insert(names.end(), model->entry.adapters.begin(), model->entry.adapters.end());
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string metrics_report(const Models& models) {

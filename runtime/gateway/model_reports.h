@@ -12,6 +12,8 @@ namespace tp {
 // A model as a member of /v1/models, with the members of OpenAI's, Anthropic's and llama.cpp's lists. What a
 // server says about itself is known once a job has been ready.
 nlohmann::ordered_json model_report(const GatewayModel& model);
+// The model by one of its names. An adapter is a model of its own, whose `parent` is the model.
+nlohmann::ordered_json model_report(const GatewayModel& model, const std::string& name);
 // The body of /v1/models.
 nlohmann::ordered_json models_report(const Models& models);
 // The gateway's metrics in the text format of Prometheus. A model without a name has no label.

@@ -2,8 +2,14 @@
 // layouts of z-lab and DeepSpec. DSpark is DFlash with a Markov head.
 #include "model/config/architectures.h"
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
+#include "tp/internal/require.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -42,6 +48,28 @@ ModelSpec dspark_spec(const CheckpointConfig& config) {
   return spec;
 }
 
+// Files count the layers before a stream, config.json those whose outputs are streams.
+nlohmann::json dflash_in_gguf(const ModelMetadata& model) {
+  for (const char* const tensor : {"markov_w1.weight", "selector_hidden.weight", "d2t"}) {
+    require<ConfigError>(!model.has_tensor(tensor),
+                         "{}: this drafter is not supported as a GGUF file: expected plain DFlash, found the "
+                         "tensor {}; use the original checkpoint",
+                         model.files().name(), tensor);
+  }
+  require<ConfigError>(
+      !model.has("hyper_connection_count") && !model.has_tensor("blk.0.attn_sinks.weight"),
+      "{}: this drafter is not supported: expected layers of Qwen3, found others; use another "
+      "drafter",
+      model.files().name());
+  std::vector<std::int64_t> layers;
+  for (const std::uint64_t place : model.wholes("target_layers"))
+    layers.push_back(static_cast<std::int64_t>(place) - 1);
+  return {{"target_layer_ids", layers},
+          {"block_size", model.whole("block_size")},
+          {"mask_token_id", model.files().metadata().whole("tokenizer.ggml.mask_token_id")},
+          {"use_sliding_window", model.whole_or("attention.sliding_window", 0) != 0}};
+}
+
 }  // namespace
 
 Family dflash() {
@@ -49,12 +77,15 @@ Family dflash() {
   family.kind = ModelKind::drafter;
   family.defaults.drafter.kind = DrafterKind::dflash;
   family.names.prefix.clear();
+  family.names.gguf.block.drafter = {.projection = "fc", .state_norm = "enc.output_norm"};
+  family.gguf = {.architecture = "dflash", .config = dflash_in_gguf, .read_only = true};
   return family;
 }
 
 Family dspark() {
   Family family = derived(dflash(), "Qwen3DSparkModel", dspark_spec);
   family.defaults.drafter.kind = DrafterKind::dspark;
+  family.gguf = {};
   return family;
 }
 

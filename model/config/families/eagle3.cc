@@ -2,8 +2,11 @@
 // drafter_config translates the layouts of SafeAILab, SpecForge and speculators.
 #include "model/config/architectures.h"
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -40,6 +43,19 @@ ModelSpec eagle3_spec(const CheckpointConfig& config) {
   return spec;
 }
 
+// Files before `target_layers` have `extract_layers`. Both count the layers before a stream.
+nlohmann::json eagle3_in_gguf(const ModelMetadata& model) {
+  const char* const layers = model.has("target_layers") ? "target_layers" : "extract_layers";
+  nlohmann::json config = {{"eagle_aux_hidden_state_layer_ids", model.wholes(layers)},
+                           {"target_hidden_size", model.whole("target_hidden_size")},
+                           {"norm_before_residual", model.boolean_or("norm_before_residual", false)},
+                           {"norm_before_fc", model.boolean_or("norm_before_fc", false)},
+                           {"is_causal", true}};
+  if (const GgufFiles::Entry* const ids = model.files().find("d2t"))
+    config["draft_vocab_size"] = ids->tensor.shape.front();
+  return config;
+}
+
 }  // namespace
 
 Family eagle3() {
@@ -50,6 +66,11 @@ Family eagle3() {
   family.names.lone_block = "midlayer.";
   family.names.draft_ids = "d2t";
   family.names.buffers.insert(family.names.buffers.end(), {"d2t", "t2d"});
+  family.names.gguf.interleaved_query_key = true;
+  family.names.gguf.block.input_norm = "attn_norm_2";
+  family.names.gguf.block.drafter = {
+      .projection = "fc", .all_streams_norm = "enc.output_norm", .embedding_norm = "attn_norm"};
+  family.gguf = {.architecture = "eagle3", .config = eagle3_in_gguf, .read_only = true};
   return family;
 }
 

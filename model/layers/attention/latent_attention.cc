@@ -79,26 +79,35 @@ StoredLayer kv_b_layer(const LatentAttentionSpec& spec, const LatentAttentionNam
           "kv_lora_rank"};
 }
 
+// The rows of a part of each head in kv_b_proj.
+std::vector<Range> rows_of_heads(const LatentAttentionSpec& spec, Range heads, std::size_t begin,
+                                 std::size_t size) {
+  std::vector<Range> rows;
+  for (std::size_t head = heads.begin; head < heads.end; ++head) {
+    const std::size_t first = head * (spec.qk_nope_head_dim + spec.v_head_dim) + begin;
+    rows.push_back({first, first + size});
+  }
+  return rows;
+}
+
 HeadwiseLinear load_absorb_proj(WeightLoader& loader, const LatentAttentionSpec& spec,
                                 const LatentAttentionNames& names, Range heads) {
   const StoredLayer stored = kv_b_layer(spec, names);
   const StoredLayer transpose{
       stored.name, {stored.shape.columns, stored.shape.rows}, stored.in_reason, stored.out_reason, true};
-  std::vector<OwnedRows> parts;
-  append_heads(parts, stored, heads, spec.qk_nope_head_dim + spec.v_head_dim, 0, spec.qk_nope_head_dim);
+  const std::vector<Range> parts = rows_of_heads(spec, heads, 0, spec.qk_nope_head_dim);
   std::vector<LocalWeight> weights;
-  for (const OwnedRows& part : parts) weights.push_back(loader.columns_of_weight(transpose, part.rows));
-  return HeadwiseLinear(std::move(weights));
+  for (const Range& rows : parts) weights.push_back(loader.columns_of_weight(transpose, rows));
+  return HeadwiseLinear(std::move(weights), HeadwiseAdapters(loader, stored, parts, true));
 }
 
 HeadwiseLinear load_value_proj(WeightLoader& loader, const LatentAttentionSpec& spec,
                                const LatentAttentionNames& names, Range heads) {
-  std::vector<OwnedRows> parts;
-  append_heads(parts, kv_b_layer(spec, names), heads, spec.qk_nope_head_dim + spec.v_head_dim,
-               spec.qk_nope_head_dim, spec.v_head_dim);
+  const StoredLayer stored = kv_b_layer(spec, names);
+  const std::vector<Range> parts = rows_of_heads(spec, heads, spec.qk_nope_head_dim, spec.v_head_dim);
   std::vector<LocalWeight> weights;
-  for (const OwnedRows& part : parts) weights.push_back(loader.rows_of_weight(part));
-  return HeadwiseLinear(std::move(weights));
+  for (const Range& rows : parts) weights.push_back(loader.rows_of_weight({stored, rows}));
+  return HeadwiseLinear(std::move(weights), HeadwiseAdapters(loader, stored, parts, false));
 }
 
 // Copies each head's rotated part to the end of the head's query. rotated: [tokens, heads * rope_dim], query:

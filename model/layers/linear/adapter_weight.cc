@@ -28,7 +28,27 @@ kernels::PackedLayout adapter_layout(const WeightLoader& loader, WeightType type
   return {loader.adapter_type(type), rows, columns, loader.has_same_bits(), leaf};
 }
 
+void check_factors_of_layer(const Adapter& adapter, const AdapterLayer& found, const StoredLayer& layer) {
+  require<CheckpointError>(!found.is_embedding && found.a.shape.columns == layer.shape.columns &&
+                               found.b.shape.rows == layer.shape.rows,
+                           "{}: the adapter {} has factors [{}, {}] and [{}, {}] of {}, expected [rank, {}] "
+                           "and [{}, rank] ({}, {}); "
+                           "choose an adapter of this model",
+                           printable(adapter.place), printable(adapter.name), found.a.shape.rows,
+                           found.a.shape.columns, found.b.shape.rows, found.b.shape.columns,
+                           printable(layer.name), layer.shape.columns, layer.shape.rows, layer.in_reason,
+                           layer.out_reason);
+}
+
 }  // namespace
+
+const AdapterLayer* factors_of(WeightLoader& loader, const Adapter& adapter, const StoredLayer& layer) {
+  const AdapterLayer* const found = adapter.find(layer.name);
+  if (found == nullptr) return nullptr;
+  check_factors_of_layer(adapter, *found, layer);
+  loader.use(found->a);
+  return found;
+}
 
 void StackedRows::append(const AdapterMatrix& matrix, const TensorSlice& slice) {
   const WeightType type = lossless_type(matrix.type);

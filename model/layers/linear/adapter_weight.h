@@ -12,6 +12,9 @@
 
 namespace tp {
 
+// The factors of an adapter for a layer, or null. Throws CheckpointError if they do not have its shape.
+const AdapterLayer* factors_of(WeightLoader& loader, const Adapter& adapter, const StoredLayer& layer);
+
 // Rows of one or several matrices with the same number of columns, stacked vertically, as floats. Has no
 // memory if the loader loads only shapes.
 class StackedRows {

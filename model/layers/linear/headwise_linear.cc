@@ -9,6 +9,11 @@ namespace tp {
 
 void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
                                 const StepContext& step) const {
+  multiply(x, y, step);
+  adapters_.add_to(x, step, y);
+}
+
+void HeadwiseLinear::multiply(TensorView<const float> x, TensorView<float> y, const StepContext& step) const {
   const LocalWeight& first = weights_.front();
   const std::size_t heads = weights_.size();
   const Workspace::Frame frame(step.workspace);

@@ -1,6 +1,5 @@
 #include "model/layers/linear/layer_adapters.h"
 
-#include "model/files/printable.h"
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 #include "model/layers/linear/adapted_rows.h"
@@ -9,6 +8,7 @@
 #include "tp/internal/threads.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -17,32 +17,30 @@
 namespace tp {
 namespace {
 
-void check_factors_of_layer(const Adapter& adapter, const AdapterLayer& found, const StoredLayer& layer) {
-  require<CheckpointError>(!found.is_embedding && found.a.shape.columns == layer.shape.columns &&
-                               found.b.shape.rows == layer.shape.rows,
-                           "{}: the adapter {} has factors [{}, {}] and [{}, {}] of {}, expected [rank, {}] "
-                           "and [{}, rank] ({}, {}); "
-                           "choose an adapter of this model",
-                           printable(adapter.place), printable(adapter.name), found.a.shape.rows,
-                           found.a.shape.columns, found.b.shape.rows, found.b.shape.columns,
-                           printable(layer.name), layer.shape.columns, layer.shape.rows, layer.in_reason,
-                           layer.out_reason);
+// The layer that adapters name: a matrix of a stack has a name only in files without stacks.
+StoredLayer without_stack(const StoredLayer& layer) {
+  if (layer.stack.matrices == 0) return layer;
+  return {.name = layer.stack.layer,
+          .shape = {layer.stack.layer_rows, layer.shape.columns},
+          .out_reason = "the features of one expert",
+          .in_reason = layer.in_reason};
 }
 
-// The factors of an adapter for a layer, or null. Weights of stacks have no names of their own.
-const AdapterLayer* factors_of(WeightLoader& loader, const Adapter& adapter, const StoredLayer& layer) {
-  if (layer.stack.matrices != 0) return nullptr;
-  const AdapterLayer* const found = adapter.find(layer.name);
-  if (found == nullptr) return nullptr;
-  check_factors_of_layer(adapter, *found, layer);
-  loader.use(found->a);
-  return found;
+OwnedRows without_stack(const OwnedRows& part) {
+  if (part.layer.stack.matrices == 0) return part;
+  const std::size_t first = part.layer.stack.first;
+  const Range rows =
+      part.apart == 1 ? Range{part.rows.begin - first, part.rows.end - first} : part.rows;  // alternating
+  return {without_stack(part.layer), rows};
 }
 
 }  // namespace
 
-LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> parts) {
-  if (parts.empty()) return;
+LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> stored) {
+  if (stored.empty() || loader.adapters() == nullptr) return;
+  std::vector<OwnedRows> parts;
+  std::ranges::transform(stored, std::back_inserter(parts),
+                         [](const OwnedRows& part) { return without_stack(part); });
   for_adapters(loader, [&](std::size_t index, const Adapter& adapter) {
     const std::size_t columns = parts.front().layer.shape.columns;
     StackedRows a(loader, columns);
@@ -55,9 +53,7 @@ LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> pa
       const AdapterLayer* const found = factors_of(loader, adapter, layer);
       StackedRows b(loader, found != nullptr ? found->rank() : 0);
       std::size_t rows = 0;
-      for (; end < parts.size() && parts[end].layer.name == layer.name &&
-             parts[end].layer.stack.index == layer.stack.index;
-           ++end) {
+      for (; end < parts.size() && parts[end].layer.name == layer.name; ++end) {
         const OwnedRows& part = parts[end];
         rows += part.rows.size();
         const std::size_t run = part.apart == 1 ? part.rows.size() : 1;
@@ -84,8 +80,9 @@ LayerAdapters::LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> pa
   });
 }
 
-LayerAdapters::LayerAdapters(WeightLoader& loader, const StoredLayer& layer, Range columns,
+LayerAdapters::LayerAdapters(WeightLoader& loader, const StoredLayer& stored, Range columns,
                              std::size_t leaf) {
+  const StoredLayer layer = without_stack(stored);
   for_adapters(loader, [&](std::size_t index, const Adapter& adapter) {
     const AdapterLayer* const found = factors_of(loader, adapter, layer);
     if (found == nullptr || columns.empty()) return;

@@ -25,9 +25,9 @@ class LayerAdapters {
  public:
   LayerAdapters() = default;
   // For a column-parallel layer. Throws CheckpointError if factors do not have the layer's shape.
-  LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> parts);
+  LayerAdapters(WeightLoader& loader, std::span<const OwnedRows> stored);
   // For a row-parallel layer. `leaf`: see PackedLayout. Throws like above.
-  LayerAdapters(WeightLoader& loader, const StoredLayer& layer, Range columns, std::size_t leaf);
+  LayerAdapters(WeightLoader& loader, const StoredLayer& stored, Range columns, std::size_t leaf);
 
   // Whether no adapter changes the layer.
   bool empty() const { return all_.empty(); }

@@ -91,32 +91,46 @@ class GgufAdapterReader {
 
   void add(const std::string& name, const GgufFiles::Entry& entry, Adapter& adapter) const {
     require_readable(entry);
-    require<ConfigError>(
-        entry.tensor.shape.size() == 2,
-        "{}: {} is {}, expected a matrix: factors of stacked experts are not supported; merge the "
-        "adapter into the model",
-        where(), printable(name), printable(entry.tensor.shape));
     const bool is_a = name.ends_with(kLoraA);
     GgufTensor weight = entry.tensor;
     weight.name = name.substr(0, name.size() - kLoraA.size());
     const std::vector<std::string> of_model = names_.in_checkpoint(weight);
     const std::optional<GgufPlace> place =
-        of_model.size() == 1 ? names_.find(of_model.front()) : std::optional<GgufPlace>();
+        of_model.empty() ? std::optional<GgufPlace>() : names_.find(of_model.front());
     constexpr std::string_view kWeight = ".weight";
     require<ConfigError>(
-        place && place->tensor == weight.name && !place->is_stack && !place->expert &&
-            of_model.front().ends_with(kWeight),
+        place && place->tensor == weight.name && !place->is_stack && of_model.front().ends_with(kWeight) &&
+            (of_model.size() == 1 || place->expert),
         "{}: cannot use {}: expected factors of a layer of the model; choose an adapter of this "
         "model",
         where(), printable(name));
-    const std::string& layer_name = of_model.front();
-    AdapterLayer& layer = adapter.layers[layer_key(layer_name.substr(0, layer_name.size() - kWeight.size()))];
-    layer.is_embedding = weight.name == "token_embd.weight";
+    require<ConfigError>(entry.tensor.shape.size() == (place->expert ? 3 : 2),
+                         "{}: {} is {}, expected {}; choose an adapter of this model", where(),
+                         printable(name), printable(entry.tensor.shape),
+                         place->expert ? "a matrix for each expert" : "a matrix");
+    for (std::size_t matrix = 0; matrix < of_model.size(); ++matrix) {
+      const std::string layer = of_model[matrix].substr(0, of_model[matrix].size() - kWeight.size());
+      add(Factor{name, entry, is_a, matrix}, *place, adapter.layers[layer_key(layer)]);
+    }
+  }
+
+  // A matrix of a tensor, which has one for each expert if it belongs to a stack.
+  struct Factor {
+    const std::string& name;
+    const GgufFiles::Entry& entry;
+    bool is_a = false;
+    std::size_t matrix = 0;
+  };
+
+  void add(const Factor& factor, const GgufPlace& place, AdapterLayer& layer) const {
+    const std::string& name = factor.name;
+    const bool is_a = factor.is_a;
+    layer.is_embedding = place.tensor == "token_embd.weight";
     // An embedding's A has a row for each token. Factors of a matrix that the checkpoint stores transposed
     // are those of the layer, whose order of outputs and inputs the place describes.
     const bool has_token_rows = is_a && layer.is_embedding;
-    const GgufOrder order = is_a ? (layer.is_embedding ? GgufOrder{} : place->columns) : place->rows;
-    (is_a ? layer.a : layer.b) = matrix_of(name, entry, is_a, order, has_token_rows);
+    const GgufOrder order = is_a ? (layer.is_embedding ? GgufOrder{} : place.columns) : place.rows;
+    (is_a ? layer.a : layer.b) = matrix_of(factor, order, has_token_rows);
     if (!is_a) return;
     const double scale = options_.scale * alpha_ / static_cast<double>(layer.a.shape.rows);
     require<ConfigError>(std::abs(scale) <= std::numeric_limits<float>::max(),
@@ -125,18 +139,20 @@ class GgufAdapterReader {
     layer.scale = static_cast<float>(scale);
   }
 
-  AdapterMatrix matrix_of(const std::string& name, const GgufFiles::Entry& entry, bool is_a,
-                          const GgufOrder& order, bool is_transposed) const {
-    const GgufTensor& tensor = entry.tensor;
-    MatrixShape shape{tensor.shape[0], tensor.shape[1]};
+  AdapterMatrix matrix_of(const Factor& factor, const GgufOrder& order, bool is_transposed) const {
+    const GgufTensor& tensor = factor.entry.tensor;
+    const bool is_a = factor.is_a;
+    const std::size_t rows = tensor.shape[tensor.shape.size() - 2];
+    MatrixShape shape{rows, tensor.shape.back()};
     if (is_transposed) std::swap(shape.rows, shape.columns);
     require<CheckpointError>(order.fits(is_a ? shape.columns : shape.rows),
                              "{}: {} is {}, expected whole heads; get the adapter again", where(),
-                             printable(name), printable(tensor.shape));
-    const auto read = [file = file_, &entry, is_a, order, is_transposed](const TensorSlice& slice,
-                                                                         TensorView<float> out) {
+                             printable(factor.name), printable(tensor.shape));
+    const auto read = [file = file_, &entry = factor.entry, first = factor.matrix * rows, is_a, order,
+                       is_transposed](const TensorSlice& slice, TensorView<float> out) {
       const GgufTensor& stored = entry.tensor;
-      const std::byte* const data = entry.file.bytes().data() + stored.bytes.begin;
+      const std::byte* const data =
+          entry.file.bytes().data() + stored.bytes.begin + first * stored.row_bytes();
       const auto row_at = [&](std::size_t row) { return data + row * stored.row_bytes(); };
       for (std::size_t i = 0; i < out.rows(); ++i) {
         const std::size_t row = slice.rows.begin + i;
@@ -153,7 +169,7 @@ class GgufAdapterReader {
         }
       }
     };
-    return {name, plain_type(tensor.type).value_or(DType::f32), shape, read};
+    return {factor.name, plain_type(tensor.type).value_or(DType::f32), shape, read};
   }
 
   std::string where() const { return printable(options_.path.string()); }

@@ -44,11 +44,10 @@ AdapterLayer random_layer(const std::string& name, MatrixShape shape, bool is_em
           .is_embedding = is_embedding};
 }
 
-// All matrices of the language model, except those that no adapter can change, such as routers and latent
-// attention's kv_b.
+// All matrices of the language model, except those that no adapter can change, such as routers.
 bool is_adapted(std::string_view name) {
   for (const std::string_view part :
-       {"norm", "conv", "mlp.gate.", "moe.gate.", "kv_b_proj", "shared_expert_gate", "wpe", "vision"}) {
+       {"norm", "conv", "mlp.gate.", "moe.gate.", "shared_expert_gate", "wpe", "vision"}) {
     if (name.find(part) != name.npos) return false;
   }
   return name.ends_with(".weight");

@@ -63,7 +63,23 @@ TEST(GatewayConfig, PassesServersTheirNames) {
   EXPECT_EQ(config_of({{"tp-infer", "serve"}})[0].named_commands(), (GatewayCommands{{"tp-infer", "serve"}}));
 }
 
-TEST(GatewayConfig, RejectsFilesWithoutAListOfCommands) {
+// A script's own arguments say nothing about its server.
+TEST(GatewayConfig, KnowsTheAdaptersOfItsServers) {
+  const std::string commands = R"([["tp-infer", "serve", "--lora", "x=/a=b", "--lora=y=/c:0.5", "--lora"],
+                                   ["tp-infer", "serve", "--lora", "x=/a=b", "--lora-x", "q=/d"],
+                                   ["script", "--lora", "z=/c"]])";
+  const GatewayConfig config =
+      parse_gateway_config(R"({"models": [{"name": "a", "commands": )" + commands + "}]}", "gateway.json");
+  EXPECT_EQ(config[0].adapters, (std::vector<std::string>{"x", "y"}));
+  for (const char* name : {"a", "x", "y"}) EXPECT_TRUE(config[0].has_name(name)) << name;
+  EXPECT_FALSE(config[0].has_name("z"));
+  EXPECT_FALSE(config[0].has_adapter("a"));
+  EXPECT_EQ(error_of(R"({"models": [{"name": "x", "commands": [["s"]]}, {"name": "a", "commands": )" +
+                     commands + "}]}"),
+            "gateway.json: expected each name once, found `x` twice");
+}
+
+TEST(GatewayConfig, RefusesWhatIsNoListOfCommands) {
   EXPECT_EQ(error_of(R"({"commands": [["a"]], "command": 1})"),
             "gateway.json: expected only the member `models` or `commands`, found `command`");
   EXPECT_EQ(error_of(R"({"commands": [["a", 1]]})"), "gateway.json: expected a text as an argument, found 1");
