@@ -5,7 +5,7 @@
 #include "model/weights/open_checkpoint.h"
 #include "runtime/setup/plan_agreement.h"
 #include "runtime/step/draft_model.h"
-#include "tests/model/model_under_test.h"
+#include "tests/model/layers/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/drafter_fixture.h"

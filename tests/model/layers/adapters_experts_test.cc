@@ -4,7 +4,7 @@
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/model_under_test.h"
+#include "tests/model/layers/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/mpi_test.h"
