@@ -114,7 +114,9 @@ bool is_recurrent(const AttentionPartSpec& spec) {
          (attention != nullptr && attention->favor_features != 0);
 }
 
-bool keeps_state(const BlockSpec& block) { return is_recurrent(block.attention) || block.parallel_mixer; }
+bool keeps_state(const BlockSpec& block) {
+  return is_recurrent(block.attention) || block.parallel_mixer || block.hash_table;
+}
 
 bool keeps_keys(const BlockSpec& block) {
   return !is_recurrent(block.attention) && !std::holds_alternative<NoPartSpec>(block.attention);

@@ -22,6 +22,7 @@ struct GgufTensorNames {
   PerLayerInputNames per_layer_inputs = gguf_names(kPerLayerInputTensors);
   AltUpStreamNames altup_streams = gguf_names(kAltUpStreamTensors);
   HyperConnectionNames last_connection = gguf_names(kLastConnectionTensors);
+  LowRankConnectionNames last_low_rank = gguf_names(kLastLowRankTensors);
   DepthAttentionNames last_residual = gguf_names(kLastResidualTensors);
   std::string final_norm = "output_norm";
   std::string lm_head = "output";
@@ -68,6 +69,7 @@ struct TensorNames {
   PerLayerInputNames per_layer_inputs{};
   AltUpStreamNames altup_streams{};
   HyperConnectionNames last_connection{};
+  LowRankConnectionNames last_low_rank{};
   DepthAttentionNames last_residual{};
   SelfConditioningNames self_conditioning{};
   std::string final_norm;

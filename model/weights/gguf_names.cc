@@ -159,6 +159,12 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     const std::string& name = names.last_connection.*tensor.name;
     if (!name.empty()) add(names.prefix + name, {.tensor = stored.last_connection.*tensor.name});
   }
+  for (const auto& tensor : kLastLowRankTensors) {
+    const std::string& name = names.last_low_rank.*tensor.name;
+    if (name.empty()) continue;
+    add(names.prefix + name, {.tensor = stored.last_low_rank.*tensor.name,
+                              .addend = tensor.place != nullptr ? -stored.norm_offset : 0.0F});
+  }
   if (!names.last_residual.proj.empty())
     add(names.prefix + names.last_residual.proj, {.tensor = stored.last_residual.proj});
   add_block(names, heads);
