@@ -92,12 +92,9 @@ std::vector<float> FilledCache::index_key(std::size_t layer, std::size_t sequenc
 void FilledCache::fill_index_keys(std::size_t layer, std::size_t sequence,
                                   const kernels::AttentionSpan& span) const {
   const kernels::PagedCache& cache = cache_.layer(layer);
-  std::vector<float> keys;
-  for (std::size_t i = 0; i < span.tokens; ++i) {
-    const std::vector<float> key = index_key(layer, sequence, span.start_position + i);
-    keys.insert(keys.end(), key.begin(), key.end());
-  }
-  kernels::store_index_keys({keys.data(), span.tokens, cache.layout.index_dim}, {&span, 1}, cache);
+  const std::size_t pool = cache.layout.index_pool;
+  for (std::size_t key = span.start_position / pool; key < span.keys() / pool; ++key)
+    kernels::store_index_key(index_key(layer, sequence, key).data(), key, span.block_table, cache);
 }
 
 // Keys and values repeat after some positions. Index keys don't, because their scores should differ.

@@ -115,7 +115,13 @@ bool is_recurrent(const AttentionPartSpec& spec) {
 }
 
 bool keeps_state(const BlockSpec& block) {
-  return is_recurrent(block.attention) || block.parallel_mixer || block.hash_table;
+  return is_recurrent(block.attention) || block.parallel_mixer || block.hash_table || keeps_open_pools(block);
+}
+
+bool keeps_open_pools(const BlockSpec& block) {
+  const IndexerSpec* const indexer = indexer_of(block);
+  return (indexer != nullptr && !indexer->is_shared && indexer->pool > 1) ||
+         pooled_indexer_of(block) != nullptr;
 }
 
 bool keeps_keys(const BlockSpec& block) {
@@ -154,10 +160,23 @@ const BlockIndexerSpec* block_indexer_of(const BlockSpec& block) {
   return attention != nullptr && attention->block_indexer ? &*attention->block_indexer : nullptr;
 }
 
+const IndexerSpec* first_indexer(const ModelSpec& spec) {
+  for (const BlockSpec& block : spec.blocks) {
+    if (const IndexerSpec* const indexer = indexer_of(block)) return indexer;
+  }
+  return nullptr;
+}
+
+const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block) {
+  const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+  return attention != nullptr && attention->pooled_indexer ? &*attention->pooled_indexer : nullptr;
+}
+
 std::size_t most_chosen(const ModelSpec& spec) {
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    if (const IndexerSpec* const indexer = indexer_of(block)) most = std::max(most, indexer->top_k);
+    if (const IndexerSpec* const indexer = indexer_of(block))
+      most = std::max(most, indexer->most_positions());
   }
   return most;
 }

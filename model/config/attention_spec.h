@@ -146,6 +146,11 @@ struct LshAttentionSpec {
 
 // Chooses the positions that latent attention reads in contexts of more than `top_k` positions: those with
 // the highest scores, which a few small heads compute. Source: DeepSeek-AI, DeepSeek-V3.2, 2025.
+//
+// Positions may be chosen in pools of consecutive positions, counted from the first one. A pool has one key,
+// the sum of its positions' keys by weights, which are softmaxes of gates. A token chooses among the pools
+// that end at the token or before it, and also reads the later positions up to its own. Source: Z.ai,
+// GLM-5.3, 2026.
 struct IndexerSpec {
   std::size_t num_heads = 0;
   std::size_t head_dim = 0;
@@ -155,6 +160,14 @@ struct IndexerSpec {
   float norm_eps = 1e-6F;         // in the norm of keys
   // The layer uses the choice of the last layer before it that has an indexer.
   bool is_shared = false;
+  std::size_t pool = 1;  // positions that are chosen together, by one key
+
+  // Pools that a token chooses if it sees more.
+  std::size_t pools() const { return top_k / pool; }
+  // The most positions that a token attends to. It attends to all if it sees no more.
+  std::size_t most_positions() const { return (pools() + 1) * pool - 1; }
+  // The positions that a token at `position` attends to if it sees more than most_positions().
+  std::size_t chosen_positions(std::size_t position) const { return pools() * pool + (position + 1) % pool; }
 
   bool operator==(const IndexerSpec&) const = default;
 };

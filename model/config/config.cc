@@ -116,9 +116,11 @@ void read_heads(const JsonNode& fields, const std::string& where, CheckpointConf
   // All heads share a latent, whatever number a file gives.
   if (fields.has("kv_lora_rank")) config.num_key_value_heads = config.num_attention_heads;
   // With latent attention, head_dim is the size of the rotated part.
-  fields.update_size(
-      {"qk_rope_head_dim", "head_dim", "attention_head_dim", "attention_head_size", "d_kv", "dim_head"},
-      config.head_dim);
+  // Without such a part, head_dim has no meaning.
+  if (fields.count_or("qk_rope_head_dim", 1) != 0)
+    fields.update_size(
+        {"qk_rope_head_dim", "head_dim", "attention_head_dim", "attention_head_size", "d_kv", "dim_head"},
+        config.head_dim);
   if (config.head_dim == 0) {
     require<ConfigError>(
         config.hidden_size % config.num_attention_heads == 0,

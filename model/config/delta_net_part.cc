@@ -7,6 +7,7 @@
 #include "tp/internal/require.h"
 
 #include <optional>
+#include <vector>
 
 namespace tp {
 namespace {
@@ -17,8 +18,8 @@ constexpr std::size_t kMaxConvKernel = 256;
 // The most floats in the matrices of RWKV-7's heads.
 constexpr std::size_t kMostInHeads = std::size_t{1} << 28;
 
-// Kimi-Linear has an object with its layers, which it counts from 1, and one number of heads and one size for
-// keys and values.
+// Kimi-Linear has an object with its layers, which it counts from 1 (GLM-5.3 from 0), and one number of heads
+// and one size for keys and values.
 void read_kimi_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   fields.update_size({"num_heads"}, config.delta_net.num_value_heads);
   fields.update_size({"head_dim"}, config.delta_net.value_head_dim);
@@ -30,12 +31,19 @@ void read_kimi_recurrence(const JsonNode& fields, const std::string& where, Chec
   config.delta_net.num_key_heads = config.delta_net.num_value_heads;
   config.delta_net.key_head_dim = config.delta_net.value_head_dim;
   config.layer_types.assign(config.num_hidden_layers, "linear_attention");
-  for (const std::size_t layer : fields.list_or_empty("full_attn_layers", &JsonNode::count)) {
-    require<ConfigError>(layer >= 1 && layer <= config.num_hidden_layers,
-                         "{}: full_attn_layers must be layers 1 to {} (num_hidden_layers), found {}; check "
-                         "config.json",
-                         where, config.num_hidden_layers, layer);
-    config.layer_types[layer - 1] = "full_attention";
+  const std::size_t first = config.delta_net.first_layer;
+  std::vector<std::size_t> full = fields.list_or_empty("full_attn_layers", &JsonNode::count);
+  const std::size_t interval = config.delta_net.full_attention_interval;
+  for (std::size_t layer = interval;
+       interval != 0 && layer <= config.num_hidden_layers && !fields.has("full_attn_layers");
+       layer += interval)
+    full.push_back(layer - 1 + first);
+  for (const std::size_t layer : full) {
+    require<ConfigError>(layer >= first && layer < config.num_hidden_layers + first,
+                         "{}: full_attn_layers must be layers {} to {} (num_hidden_layers is {}), found {}; "
+                         "check config.json",
+                         where, first, config.num_hidden_layers + first - 1, config.num_hidden_layers, layer);
+    config.layer_types[layer - first] = "full_attention";
   }
 }
 

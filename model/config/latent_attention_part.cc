@@ -56,7 +56,7 @@ void read_latent_attention(const JsonNode& fields, CheckpointConfig& config) {
   latent.q_lora_rank = fields.count_or("q_lora_rank", 0);
   latent.kv_lora_rank = fields.at("kv_lora_rank").size();
   latent.qk_nope_head_dim = fields.at("qk_nope_head_dim").size();
-  latent.qk_rope_head_dim = fields.at("qk_rope_head_dim").size();
+  latent.qk_rope_head_dim = fields.at("qk_rope_head_dim").count();
   latent.v_head_dim = fields.size_or("v_head_dim", config.hidden_size / config.num_attention_heads);
   fields.update({"rope_interleave"}, latent.rope_interleave);
 }
@@ -65,6 +65,10 @@ void read_indexer(const JsonNode& fields, const std::string& where, CheckpointCo
   constexpr std::size_t kMost = 65536;
   read_numbers(kIndexerNumbers, fields, config.indexer);
   fields.update({"indexer_rope_interleave"}, config.indexer.rope_interleave);
+  if (config.indexer.pool > 1) fields.update_size({"index_kpool"}, config.indexer.pool);
+  require<ConfigError>(config.indexer.pool == 1 || config.indexer.topk % config.indexer.pool == 0,
+                       "{}: index_topk must be a multiple of index_kpool, found {} and {}; check config.json",
+                       where, config.indexer.topk, config.indexer.pool);
   require<ConfigError>(
       config.indexer.topk <= (std::size_t{1} << 24) && config.indexer.n_heads <= kMost &&
           config.indexer.head_dim <= kMost && config.indexer.head_dim >= config.latent.qk_rope_head_dim,

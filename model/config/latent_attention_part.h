@@ -17,6 +17,9 @@ struct IndexerNames {
   std::string k_proj;
   std::string k_norm;
   std::string weights_proj;
+  // Tensors, not layers, of indexers that pool keys: the projection to gates, and addends of gates.
+  std::string pool_gate{};
+  std::string pool_addends{};
 };
 
 struct LatentAttentionNames {
@@ -38,6 +41,8 @@ inline constexpr std::array kIndexerTensors = std::to_array<PartTensor<IndexerNa
     {&IndexerNames::k_proj, "wk", "indexer.attn_k"},
     {&IndexerNames::k_norm, "k_norm", "indexer.k_norm", nullptr, false},
     {&IndexerNames::weights_proj, "weights_proj", "indexer.proj"},
+    {&IndexerNames::pool_gate, "", "indexer_compressor_gate.weight"},
+    {&IndexerNames::pool_addends, "", "indexer_compressor_ape.weight", nullptr, false},
 });
 
 // In GGUF files, q_proj and o_proj are those of a block's attention.
@@ -104,6 +109,7 @@ struct IndexerConfig {
   std::size_t n_heads = 0;
   std::size_t head_dim = 0;
   bool rope_interleave = false;
+  std::size_t pool = 1;       // positions that are chosen together; 1: the family has no pools
   std::size_t topk_freq = 1;  // without `types`: the distance between layers with an indexer
   // [layers] or empty (all "full"): "shared" layers use the choice of the last "full" layer.
   std::vector<std::string> types{};

@@ -91,6 +91,11 @@ void read_hyper_connections(const JsonNode& fields, const std::string& where, Ch
   read_numbers(kHyperConnectionNumbers, fields, connection);
   fields.update({"hc_eps"}, connection.eps);
   fields.update({"hc_magnitude"}, connection.magnitude);
+  constexpr std::size_t kMostSteps = 1000;
+  if (connection.sinkhorn_iters != 0) fields.update_size({"hc_sinkhorn_iters"}, connection.sinkhorn_iters);
+  require<ConfigError>(connection.sinkhorn_iters <= kMostSteps,
+                       "{}: hc_sinkhorn_iters must be at most {}, found {}; check config.json", where,
+                       kMostSteps, connection.sinkhorn_iters);
   require<ConfigError>(connection.eps >= 0.0 && connection.eps < 1.0 && connection.magnitude > 0.0 &&
                            connection.magnitude < 1e6,
                        "{}: hc_eps must be at least 0 and less than 1, and hc_magnitude above 0 and less "

@@ -3,9 +3,10 @@
 // AltUp: several residual streams, of which each block computes one and predicts the others. Source: Baykal
 // et al., Alternating Updates for Efficient Transformers, 2023. Laurel: a learned addend of low rank. Source:
 // Menghani et al., LAuReL: Learned Augmented Residual Layer, 2024. Hyper-connections: several streams, of
-// which each half of a block reads a weighted sum. Source: Zhu et al., Hyper-Connections, 2024. Those of low
-// rank also replace norms. Source: Qwen Team, Qwen3.8-Flash-Next, 2026. Attention residuals: each half of a
-// block attends to the sums that earlier blocks have left. Source: Moonshot AI, Kimi-K3, 2026.
+// which each half of a block reads a weighted sum, and which it may mix. Source: Zhu et al.,
+// Hyper-Connections, 2024. Those of low rank also replace norms. Source: Qwen Team, Qwen3.8-Flash-Next, 2026.
+// Attention residuals: each half of a block attends to the sums that earlier blocks have left. Source:
+// Moonshot AI, Kimi-K3, 2026.
 #pragma once
 
 #include "model/config/part_table.h"
@@ -110,6 +111,7 @@ struct HyperConnectionConfig {
   std::size_t mult = 0;  // streams; 0: no hyper-connections
   double eps = 1e-6;     // added to weights
   double magnitude = 2.0;
+  std::size_t sinkhorn_iters = 0;  // 0: the family's connections do not mix streams
 
   bool operator==(const HyperConnectionConfig&) const = default;
 };
@@ -124,7 +126,10 @@ void write_hyper_connections(const HyperConnectionConfig& config, Values& values
   if (config.mult == 0) return;
   write_numbers(kHyperConnectionNumbers, config, values);
   values.number("hyper_connection.epsilon", config.eps);
-  values.number("hyper_connection.magnitude", config.magnitude);
+  if (config.sinkhorn_iters != 0)
+    values.whole("hyper_connection.sinkhorn_iterations", config.sinkhorn_iters);
+  else
+    values.number("hyper_connection.magnitude", config.magnitude);
 }
 
 // Instead of the norm before each half of a block, and instead of the final norm, where nothing is injected.

@@ -155,12 +155,22 @@ struct AltUpSpec {
 // of w[s] * x[s] over streams, and adds v[s] times its output to stream s. The weights of a token follow from
 // a projection z of all its streams, divided by the root of their mean square plus norm_eps:
 // w = sigmoid(scale[0] * z + base) + eps, v = magnitude * sigmoid(scale[1] * z + base) + eps. The final norm
-// reads a sum with weights like w.
+// reads a sum with weights like w, or the mean.
+//
+// Connections may also mix streams: stream s becomes the sum over j of m[j, s] * x[j], plus v[s] times the
+// output. The matrix m of a token is scale[2] * z + base after softmaxes of rows and Sinkhorn steps. eps is
+// then part of m and of the sums in these steps, instead of v. Source: Xie et al., mHC:
+// Manifold-Constrained Hyper-Connections, 2025.
 struct HyperConnectionSpec {
   std::size_t streams = 0;
   float norm_eps = 1e-6F;
   float eps = 1e-6F;
   float magnitude = 2.0F;
+  std::size_t sinkhorn_steps = 0;  // 0: streams are not mixed
+  bool ends_in_mean = false;
+
+  // Weights of a token around a half of a block: w, v and m.
+  std::size_t weights() const { return (2 + (sinkhorn_steps > 0 ? streams : 0)) * streams; }
 
   bool operator==(const HyperConnectionSpec&) const = default;
 };
@@ -445,6 +455,8 @@ bool can_divide_layers(const ModelSpec& spec);
 // Whether a block's sequences have states, and whether they have keys and values. A block may have both or
 // neither.
 bool keeps_state(const BlockSpec& block);
+// Whether the state is that of the open pool of an indexer.
+bool keeps_open_pools(const BlockSpec& block);
 bool keeps_keys(const BlockSpec& block);
 
 // The experts of a block, instead of its MLP or in addition to it; null: none.
@@ -513,8 +525,12 @@ const MambaSpec* first_mixer(const ModelSpec& spec);
 const IndexerSpec* indexer_of(const BlockSpec& block);
 // A block's indexer of blocks; null if it has none.
 const BlockIndexerSpec* block_indexer_of(const BlockSpec& block);
+// A block's indexer of pools in grouped-query attention; null if it has none.
+const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block);
 // The most positions that any indexer of latent attention chooses for a token; 0 if there are no indexers.
 std::size_t most_chosen(const ModelSpec& spec);
+// The indexer of the first layer that has one; null: none.
+const IndexerSpec* first_indexer(const ModelSpec& spec);
 // Whether any layer uses the choice of another layer's indexer.
 bool shares_indexers(const ModelSpec& spec);
 

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <functional>
+#include <iterator>
 
 #include <omp.h>
 
@@ -67,58 +69,93 @@ void for_highest(std::span<const float> scores, std::span<float> scratch, std::s
 
 }  // namespace
 
-OwnedPositions::OwnedPositions(const AttentionSpan& span, const PagedCache& cache)
-    : block_size_(cache.layout.block_size) {
-  for (std::size_t block = 0; block * block_size_ < span.keys(); ++block) {
-    if (cache.owns(static_cast<std::size_t>(span.block_table[block]), 0)) blocks_.push_back(block);
+OwnedKeys::OwnedKeys(const AttentionSpan& span, const PagedCache& cache) {
+  const KvLayout& layout = cache.layout;
+  const std::size_t keys = span.keys() / layout.index_pool;
+  for (std::size_t block = 0; layout.index_keys_before(block) < keys; ++block) {
+    if (!cache.owns(static_cast<std::size_t>(span.block_table[block]), 0)) continue;
+    blocks_.push_back({.index = block,
+                       .begin = layout.index_keys_before(block),
+                       .end = std::min(layout.index_keys_before(block + 1), keys),
+                       .number = size_});
+    size_ += blocks_.back().keys();
   }
 }
 
-std::size_t OwnedPositions::before(std::size_t position) const {
-  const std::size_t block = position / block_size_;
-  const auto found = std::ranges::lower_bound(blocks_, block);
-  const auto whole = static_cast<std::size_t>(found - blocks_.begin()) * block_size_;
-  return found != blocks_.end() && *found == block ? whole + position % block_size_ : whole;
+std::size_t OwnedKeys::before(std::size_t key) const {
+  const auto after = std::ranges::upper_bound(blocks_, key, {}, &Block::begin);
+  if (after == blocks_.begin()) return 0;
+  const Block& block = *std::prev(after);
+  return block.number + std::min(key - block.begin, block.keys());
+}
+
+std::size_t OwnedKeys::key(std::size_t number) const {
+  const Block& block = *std::prev(std::ranges::upper_bound(blocks_, number, {}, &Block::number));
+  return block.begin + number - block.number;
+}
+
+void store_index_key(const float* key, std::size_t number, std::span<const std::int32_t> block_table,
+                     const PagedCache& cache) {
+  const KvLayout& layout = cache.layout;
+  const std::size_t index = layout.block_of_index_key(number);
+  const auto block = static_cast<std::size_t>(block_table[index]);
+  for (std::size_t head = 0; head < layout.kv_heads; ++head) {
+    if (!cache.owns(block, head)) continue;
+    store_column(key, number - layout.index_keys_before(index), layout,
+                 cache.head(block, head) + layout.index_offset());
+  }
 }
 
 void store_index_keys(TensorView<const float> key, std::span<const AttentionSpan> spans,
                       const PagedCache& cache) {
+  assert(cache.layout.index_pool == 1);
   if (key.empty()) return;
-  const KvLayout& layout = cache.layout;
   for (const AttentionSpan& span : spans) {
-    for (std::size_t token = 0; token < span.tokens; ++token) {
-      const std::size_t position = span.start_position + token;
-      const auto block = static_cast<std::size_t>(span.block_table[position / layout.block_size]);
-      for (std::size_t head = 0; head < layout.kv_heads; ++head) {
-        if (!cache.owns(block, head)) continue;
-        store_column(key.row(span.first_token + token), position % layout.block_size, layout,
-                     cache.head(block, head) + layout.index_offset());
-      }
+    for (std::size_t token = 0; token < span.tokens; ++token)
+      store_index_key(key.row(span.first_token + token), span.start_position + token, span.block_table,
+                      cache);
+  }
+}
+
+void pool_by_gates(std::span<const float* const> rows, TensorView<const float> addends,
+                   std::span<float> out) {
+  assert(rows.size() == addends.rows() && out.size() == addends.columns());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto gate = [&](std::size_t row) { return rows[row][out.size() + i] + addends(row, i); };
+    float highest = gate(0);
+    for (std::size_t row = 1; row < rows.size(); ++row) highest = std::max(highest, gate(row));
+    float sum = 0.0F;
+    float weighted = 0.0F;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const float weight = std::exp(gate(row) - highest);
+      sum += weight;
+      weighted += weight * rows[row][i];
     }
+    out[i] = weighted / sum;
   }
 }
 
 std::size_t index_scratch(const KvLayout& layout, std::size_t tokens) {
-  return layout.index_dim * kPanel * simd().index_panels + tokens * layout.padded_block();
+  return kPanel * (layout.index_dim * simd().index_panels + tokens * layout.index_panels());
 }
 
-void index_scores(const IndexQueries& tokens, const AttentionSpan& span, const OwnedPositions& owned,
+void index_scores(const IndexQueries& tokens, const AttentionSpan& span, const OwnedKeys& owned,
                   const PagedCache& cache, TensorView<float> scratch, TensorView<float> scores) {
   const KvLayout& layout = cache.layout;
-  const std::size_t size = layout.block_size;
+  const std::size_t columns = kPanel * layout.index_panels();
   const std::size_t count = tokens.query.rows();
   const std::size_t blocks = owned.blocks().size();
   assert(scratch.columns() >= index_scratch(layout, count));
-  assert(scores.columns() >= owned.before(span.keys()));
-  for_thread_parts(blocks, blocks * size * tokens.query.size(), [&](std::size_t begin, std::size_t end) {
+  assert(scores.columns() >= owned.size());
+  for_thread_parts(blocks, blocks * columns * tokens.query.size(), [&](std::size_t begin, std::size_t end) {
     float* const widened = scratch.row(static_cast<std::size_t>(omp_get_thread_num()));
     float* const of_block = widened + layout.index_dim * kPanel * simd().index_panels;
     for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t block = owned.blocks()[i];
-      const auto place = static_cast<std::size_t>(span.block_table[block]);
+      const OwnedKeys::Block& block = owned.blocks()[i];
+      const auto place = static_cast<std::size_t>(span.block_table[block.index]);
       simd().index_scores(
           {.keys = reinterpret_cast<const unsigned char*>(cache.head(place, 0) + layout.index_offset()),
-           .panels = layout.panels(),
+           .panels = layout.index_panels(),
            .dim = layout.index_dim,
            .is_bf16 = layout.type != KvType::f32,
            .query = tokens.query.data(),
@@ -130,9 +167,8 @@ void index_scores(const IndexQueries& tokens, const AttentionSpan& span, const O
            .rectified = tokens.rectified,
            .widened = widened,
            .scores = of_block});
-      const std::size_t positions = std::min(size, span.keys() - block * size);
       for (std::size_t token = 0; token < count; ++token)
-        std::copy_n(of_block + token * layout.padded_block(), positions, scores.row(token) + i * size);
+        std::copy_n(of_block + token * columns, block.keys(), scores.row(token) + block.number);
     }
   });
 }
@@ -143,11 +179,11 @@ void choose_highest(std::span<const float> scores, std::span<float> scratch, std
               [&](std::size_t index) { *next++ = static_cast<std::int32_t>(index); });
 }
 
-void list_highest(std::span<const float> scores, const OwnedPositions& owned, std::span<float> scratch,
+void list_highest(std::span<const float> scores, const OwnedKeys& owned, std::span<float> scratch,
                   std::span<ScoredPosition> list) {
   auto next = list.begin();
   for_highest(scores, scratch, std::min(list.size(), scores.size()),
-              [&](std::size_t index) { *next++ = scored(scores[index], owned.position(index)); });
+              [&](std::size_t index) { *next++ = scored(scores[index], owned.key(index)); });
   std::fill(next, list.end(), ScoredPosition{0});
 }
 

@@ -177,16 +177,16 @@ std::size_t KvLayout::index_offset() const {
 }
 
 std::size_t KvLayout::head_bytes() const {
-  return index_offset() + whole_lines(panels() * index_panel_bytes());
+  return index_offset() + whole_lines(index_panels() * index_panel_bytes());
 }
 
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache) {
-  if (key.empty()) return;
+  if (value.empty()) return;
   const KvLayout& layout = cache.layout;
   for (const AttentionSpan& span : spans) {
 #pragma omp parallel for schedule(static) if (span.tokens > 1 && \
-                                              span.tokens * key.columns() >= kMinParallelWork)
+                                              span.tokens * value.columns() >= kMinParallelWork)
     for (std::size_t token = 0; token < span.tokens; ++token) {
       const std::size_t position = span.start_position + token;
       const auto block = static_cast<std::size_t>(span.block_table[position / layout.block_size]);

@@ -25,7 +25,8 @@ namespace kernels {
 // the key.
 //
 // Index keys (see index_keys.h) follow everything else, once for each KV head. They are columns of floats, or
-// of bf16 if `type` is not f32: [panels][index_dim][16]
+// of bf16 if `type` is not f32: [index_panels][index_dim][16]. A key of a pool of positions is in the block
+// of the pool's last position.
 struct KvLayout {
   static constexpr std::size_t kPanel = 16;  // positions
 
@@ -35,7 +36,8 @@ struct KvLayout {
   std::size_t key_dim = 0;
   std::size_t value_dim = 0;
   bool latent = false;
-  std::size_t index_dim = 0;  // elements of an index key; 0: none
+  std::size_t index_dim = 0;   // elements of an index key; 0: none
+  std::size_t index_pool = 1;  // positions that have an index key together
 
   std::size_t element_bytes() const;
   // Elements of a key, or positions of values, that are stored together.
@@ -54,6 +56,15 @@ struct KvLayout {
   std::size_t key_scales_offset() const;
   std::size_t value_scales_offset() const { return key_scales_offset() + padded_block() * sizeof(float); }
   std::size_t index_offset() const;
+  // Index keys of a sequence before those in one of its blocks.
+  std::size_t index_keys_before(std::size_t block) const { return block * block_size / index_pool; }
+  // The block of an index key.
+  std::size_t block_of_index_key(std::size_t key) const { return ((key + 1) * index_pool - 1) / block_size; }
+  // Panels with room for the most index keys of a block.
+  std::size_t index_panels() const {
+    const std::size_t keys = (block_size + index_pool - 1) / index_pool;
+    return (keys + kPanel - 1) / kPanel;
+  }
   std::size_t index_panel_bytes() const {
     return index_dim * kPanel * (type == KvType::f32 ? sizeof(float) : sizeof(std::uint16_t));
   }

@@ -27,6 +27,36 @@ void mix(const float* coefficients, std::size_t streams, std::size_t size, std::
   }
 }
 
+// The new streams k are the sums over j of matrix[j, k] * x[j] + weights[k] * y.
+void combine(const float* matrix, const float* weights, std::size_t streams, std::size_t size,
+             std::size_t tile, const float* y, float* x) {
+  std::array<std::array<float, kTile>, kMostStreams> old;
+  for (std::size_t j = 0; j < streams; ++j) std::copy_n(x + j * size, tile, old[j].data());
+  for (std::size_t k = 0; k < streams; ++k) {
+    std::array<float, kTile> sum{};
+    for (std::size_t i = 0; i < tile; ++i) sum[i] = weights[k] * y[i];
+    for (std::size_t j = 0; j < streams; ++j) {
+      const float coefficient = matrix[j * streams + k];
+      for (std::size_t i = 0; i < tile; ++i) sum[i] += coefficient * old[j][i];
+    }
+    std::copy_n(sum.data(), tile, x + k * size);
+  }
+}
+
+// Divides `count` numbers, `stride` apart, by their sum plus eps.
+void divide_by_sum(float* x, std::size_t count, std::size_t stride, float eps) {
+  float sum = eps;
+  for (std::size_t i = 0; i < count; ++i) sum += x[i * stride];
+  for (std::size_t i = 0; i < count; ++i) x[i * stride] /= sum;
+}
+
+void softmax(std::span<float> x) {
+  const float highest = *std::ranges::max_element(x);
+  float sum = 0.0F;
+  for (float& element : x) sum += element = std::exp(element - highest);
+  for (float& element : x) element /= sum;
+}
+
 float mean_square(const float* x, std::size_t size) {
   float squares = 0.0F;
 #pragma omp simd reduction(+ : squares)
@@ -114,10 +144,41 @@ void attend_to_streams(TensorView<const float> streams, std::span<const float> w
         const float* const x = streams.row(token) + s * size;
         scores[s] = product(weight.data(), x, size) / std::sqrt(mean_square(x, size) + eps);
       }
-      const float highest = *std::ranges::max_element(scores);
-      float sum = 0.0F;
-      for (float& score : scores) sum += score = std::exp(score - highest);
-      for (float& score : scores) score /= sum;
+      softmax(scores);
+    }
+  });
+}
+
+void sinkhorn(std::size_t size, std::size_t steps, float eps, TensorView<float> matrices) {
+  assert(matrices.columns() == size * size && steps > 0);
+  if (matrices.empty()) return;
+  for_thread_parts(matrices.rows(), steps * matrices.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      float* const matrix = matrices.row(token);
+      for (std::size_t j = 0; j < size; ++j) {
+        const std::span<float> row(matrix + j * size, size);
+        softmax(row);
+        for (float& element : row) element += eps;
+      }
+      for (std::size_t step = 0; step < steps; ++step) {
+        for (std::size_t j = 0; j < size && step > 0; ++j) divide_by_sum(matrix + j * size, size, 1, eps);
+        for (std::size_t k = 0; k < size; ++k) divide_by_sum(matrix + k, size, size, eps);
+      }
+    }
+  });
+}
+
+void combine_streams(TensorView<const float> matrices, TensorView<const float> weights,
+                     TensorView<const float> y, TensorView<float> streams) {
+  if (streams.empty()) return;
+  const std::size_t count = weights.columns();
+  const std::size_t size = y.columns();
+  assert(count <= kMostStreams && matrices.columns() == count * count && streams.columns() == count * size);
+  for_thread_parts(streams.rows(), count * streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      for (std::size_t i = 0; i < size; i += kTile)
+        combine(matrices.row(token), weights.row(token), count, size, std::min(kTile, size - i),
+                y.row(token) + i, streams.row(token) + i);
     }
   });
 }

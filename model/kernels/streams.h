@@ -42,6 +42,16 @@ void mean_of_streams(TensorView<const float> streams, TensorView<float> out);
 // Each stream s becomes x[s] + weights[s] * y. weights: [tokens, streams], y: [tokens, size].
 void add_to_streams(TensorView<const float> weights, TensorView<const float> y, TensorView<float> streams);
 
+// Makes each token's matrix almost doubly stochastic. Its rows become softmaxes plus eps, then its columns
+// are divided by their sums plus eps. Further steps divide rows, then columns. At least one step. matrices:
+// [tokens, size * size]. Source: Xie et al., mHC: Manifold-Constrained Hyper-Connections, 2025.
+void sinkhorn(std::size_t size, std::size_t steps, float eps, TensorView<float> matrices);
+
+// Each stream k becomes the sum over j of matrix[j, k] * x[j], plus weights[k] * y. matrices: [tokens,
+// streams * streams], weights: [tokens, streams], y: [tokens, size]. At most kMostStreams streams.
+void combine_streams(TensorView<const float> matrices, TensorView<const float> weights,
+                     TensorView<const float> y, TensorView<float> streams);
+
 // weights = the softmax over streams of weight . x[s] / sqrt(mean(x[s]^2) + eps). weight: [size], weights:
 // [tokens, streams].
 void attend_to_streams(TensorView<const float> streams, std::span<const float> weight, float eps,

@@ -26,11 +26,13 @@ CacheWindow window_of(const BlockSpec& block) {
 std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
   if (const auto* const latent = std::get_if<LatentAttentionSpec>(&part))
     return latent->kv_lora_rank + latent->qk_rope_head_dim +
-           (latent->indexer && !latent->indexer->is_shared ? latent->indexer->head_dim : 0);
+           (latent->indexer && !latent->indexer->is_shared ? latent->indexer->head_dim / latent->indexer->pool
+                                                           : 0);
   const auto* const attention = std::get_if<AttentionSpec>(&part);
   if (attention == nullptr) return 0;
   const std::size_t of_head =
-      2 * attention->head_dim + (attention->block_indexer ? attention->block_indexer->head_dim : 0);
+      2 * attention->head_dim + (attention->block_indexer ? attention->block_indexer->head_dim : 0) +
+      (attention->pooled_indexer ? attention->pooled_indexer->head_dim / attention->pooled_indexer->pool : 0);
   return of_head * ((attention->num_key_value_heads + ranks - 1) / ranks);
 }
 

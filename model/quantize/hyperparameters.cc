@@ -107,9 +107,13 @@ void write_latent_attention(const LatentAttentionSpec& attention, bool whole_kv_
 // Files list the layers that have an indexer only if not all layers have one.
 void write_indexers(const CheckpointConfig& config, const ModelSpec& spec, const std::string& architecture,
                     GgufValues& all) {
-  if (indexer_of(spec.blocks.front()) == nullptr) return;
+  if (first_indexer(spec) == nullptr) return;
   ArchitectureValues values(architecture, all);
   write_numbers(kIndexerNumbers, config.indexer, values);
+  if (config.indexer.pool > 1) {  // layers without an indexer are those without KV heads
+    values.whole("attention.indexer.kpool", config.indexer.pool);
+    return;
+  }
   std::vector<bool> own;
   for (const BlockSpec& block : spec.blocks) own.push_back(!indexer_of(block)->is_shared);
   if (std::ranges::find(own, false) != own.end())

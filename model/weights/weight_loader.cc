@@ -144,7 +144,8 @@ void WeightLoader::finish(const Slice& slice) {
 }
 
 WeightLoader::Slice WeightLoader::slice_of(const StoredLayer& layer, const TensorSlice& part) {
-  Slice slice{tensor_names::weight_of(layer.name), layer.shape, part, layer.transposed};
+  Slice slice{layer.is_tensor ? layer.name : tensor_names::weight_of(layer.name), layer.shape, part,
+              layer.transposed};
   std::string reason = layer.transposed ? fmt::format("{}, {}", layer.in_reason, layer.out_reason)
                                         : fmt::format("{}, {}", layer.out_reason, layer.in_reason);
   if (const StackPlace& stack = layer.stack; stack.matrices != 0) {

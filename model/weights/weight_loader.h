@@ -39,6 +39,7 @@ struct StoredLayer {
   std::string in_reason{};
   bool transposed = false;  // the weight is stored as [in_features, out_features]
   StackPlace stack{};
+  bool is_tensor = false;  // `name` is the whole name of a tensor
 };
 
 // Rows of a stored layer that a rank owns: first + r * apart for each r in `rows`.

@@ -102,7 +102,8 @@ std::size_t replicated_inputs(const ModelSpec& spec, std::size_t ranks) {
 // And the streams of AltUp and of hyper-connections, and addends of low rank.
 std::size_t replicated_streams(const ModelSpec& spec, std::size_t ranks) {
   if (const HyperConnectionSpec* const connection = hyper_connection_of(spec)) {
-    const std::size_t weights = (4 * spec.blocks.size() + 1) * connection->streams;
+    const std::size_t weights =
+        2 * spec.blocks.size() * connection->weights() + (connection->ends_in_mean ? 0 : connection->streams);
     return (ranks - 1) * weights * connection->streams * spec.hidden_size;
   }
   const AltUpSpec* const altup = altup_of(spec);

@@ -24,6 +24,7 @@ ModelSpec ernie_spec(const CheckpointConfig& config);
 ModelSpec gpt2_spec(const CheckpointConfig& config);
 ModelSpec glm_spec(const CheckpointConfig& config);
 ModelSpec deepseek_spec(const CheckpointConfig& config);
+ModelSpec kimi_linear_spec(const CheckpointConfig& config);
 
 // A family like another one. Null: the other family's spec and names of blocks.
 Family derived(Family family, const std::string& architecture,
@@ -46,6 +47,7 @@ BlockNames post_norm_block(const std::string& prefix);
 BlockNames mixtral_block(const std::string& prefix);
 BlockNames deepseek_block(const std::string& prefix);
 BlockNames qwen3_next_block(const std::string& prefix);
+BlockNames kimi_linear_block(const std::string& prefix);
 
 // A layer norm with gain and bias.
 NormSpec layer_norm_of(const CheckpointConfig& config);

@@ -24,7 +24,8 @@ std::optional<IndexerSpec> indexer(const CheckpointConfig& config, std::size_t l
       .top_k = config.indexer.topk,
       .interleaved_rope = config.indexer.rope_interleave,
       // Layers for multi-token prediction are not listed.
-      .is_shared = layer < config.indexer.types.size() && config.indexer.types[layer] == "shared"};
+      .is_shared = layer < config.indexer.types.size() && config.indexer.types[layer] == "shared",
+      .pool = config.indexer.pool};
 }
 
 LatentAttentionSpec latent_attention(const CheckpointConfig& config, std::size_t layer) {
@@ -42,7 +43,7 @@ LatentAttentionSpec latent_attention(const CheckpointConfig& config, std::size_t
   const double mscale = config.rope_scaling.score_factor;
   spec.scale = static_cast<float>(
       mscale * mscale / std::sqrt(static_cast<double>(spec.qk_nope_head_dim + spec.qk_rope_head_dim)));
-  spec.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
+  if (spec.qk_rope_head_dim != 0) spec.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
   spec.interleaved_rope = config.latent.rope_interleave;
   spec.query_scaling = query_scaling_of(config);
   spec.indexer = indexer(config, layer);

@@ -18,6 +18,8 @@ GatedDeltaNetSpec delta_attention(const CheckpointConfig& config) {
   return spec;
 }
 
+}  // namespace
+
 ModelSpec kimi_linear_spec(const CheckpointConfig& config) {
   ModelSpec spec = deepseek_spec(config);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
@@ -48,6 +50,8 @@ BlockNames kimi_linear_block(const std::string& prefix) {
   names.next_token = {};
   return names;
 }
+
+namespace {
 
 // The latents' norms have their class's epsilon, whatever rms_norm_eps says.
 ModelSpec kimi_k3_spec(const CheckpointConfig& config) {

@@ -59,7 +59,7 @@ class BlockChoice {
       std::copy_n(of_token + row % kv_heads_ * spec_.head_dim, spec_.head_dim, queries_.row(row));
       *ones_.row(row) = 1.0F;
     }
-    const kernels::OwnedPositions all(*tokens.span, cache_);
+    const kernels::OwnedKeys all(*tokens.span, cache_);
     kernels::index_scores({queries_.rows_from(0, rows), ones_.rows_from(0, rows), false}, *tokens.span, all,
                           cache_, scratch_, scores_);
     for_thread_parts(rows, rows * positions_, [&](std::size_t begin, std::size_t end) {

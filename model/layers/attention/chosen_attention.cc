@@ -15,10 +15,12 @@ using kernels::AttentionSpan;
 // A cache for copies of the latents that the tokens of a group attend to. Each token has its own blocks.
 class ChosenLatents {
  public:
-  ChosenLatents(const kernels::PagedCache& cache, std::size_t top_k, std::size_t tokens, Workspace& workspace)
-      : blocks_((top_k + cache.layout.block_size - 1) / cache.layout.block_size) {
+  // `most`: positions that a token attends to.
+  ChosenLatents(const kernels::PagedCache& cache, std::size_t most, std::size_t tokens, Workspace& workspace)
+      : blocks_((most + cache.layout.block_size - 1) / cache.layout.block_size) {
     copy_.layout = cache.layout;
     copy_.layout.index_dim = 0;
+    copy_.layout.index_pool = 1;
     copy_.stride = copy_.layout.head_bytes();
     const TensorView<float> memory = workspace.take(tokens * blocks_, copy_.stride / sizeof(float));
     copy_.base = reinterpret_cast<std::byte*>(memory.data());
@@ -35,11 +37,11 @@ class ChosenLatents {
     kernels::copy_latents(from, block_table, positions, copy_, token * blocks_);
   }
 
-  // A span of one token, which sees all copies of its latents.
-  AttentionSpan span_of(std::size_t row, std::size_t top_k, std::size_t token) const {
+  // A span of one token, which sees all copies of its `count` latents.
+  AttentionSpan span_of(std::size_t row, std::size_t count, std::size_t token) const {
     return {.first_token = row,
             .tokens = 1,
-            .start_position = top_k - 1,
+            .start_position = count - 1,
             .block_table = std::span(table_).subspan(token * blocks_, blocks_)};
   }
 
@@ -49,9 +51,11 @@ class ChosenLatents {
   std::vector<std::int32_t> table_;
 };
 
-void attend_to_copies(const kernels::AttentionArgs& args, std::size_t top_k, const StepContext& step) {
+void attend_to_copies(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
+                      const StepContext& step) {
+  const std::size_t most = indexer.most_positions();
   const std::size_t group = std::min(tokens_per_group(), args.query.rows());
-  const ChosenLatents latents(args.cache, top_k, group, step.workspace);
+  const ChosenLatents latents(args.cache, most, group, step.workspace);
   kernels::AttentionArgs of_group = args;
   of_group.cache = latents.cache();
   of_group.scratch =
@@ -59,20 +63,20 @@ void attend_to_copies(const kernels::AttentionArgs& args, std::size_t top_k, con
                           kernels::attention_scratch(args.kv_of_head, args.cache.layout, latents.blocks()));
   if (args.query.empty()) return;
   const auto attend_to_copies_of = [&](const ChosenGroup& tokens) {
+    const auto count = [&](std::size_t i) { return indexer.chosen_positions(tokens.position(i)); };
     std::vector<AttentionSpan> spans;
     for (std::size_t i = 0; i < tokens.count; ++i)
-      spans.push_back(latents.span_of(tokens.row() + i, top_k, i));
-    for_thread_parts(tokens.count, tokens.count * top_k * args.cache.layout.row_columns(),
+      spans.push_back(latents.span_of(tokens.row() + i, count(i), i));
+    for_thread_parts(tokens.count, tokens.count * most * args.cache.layout.row_columns(),
                      [&](std::size_t begin, std::size_t end) {
                        for (std::size_t i = begin; i < end; ++i)
                          latents.copy(args.cache, tokens.span->block_table,
-                                      chosen_by(step, tokens.row() + i, top_k), i);
+                                      chosen_by(step, tokens.row() + i, count(i)), i);
                      });
     of_group.spans = spans;
     kernels::paged_attention(of_group);
   };
-  for (const auto& round : chosen_rounds(args.spans, top_k))
-    std::ranges::for_each(round, attend_to_copies_of);
+  for (const auto& round : chosen_rounds(args.spans, most)) std::ranges::for_each(round, attend_to_copies_of);
 }
 
 }  // namespace
@@ -88,11 +92,11 @@ std::size_t most_positions(std::span<const AttentionSpan> spans, std::size_t blo
   return blocks * block_size;
 }
 
-std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const AttentionSpan> spans, std::size_t top_k) {
+std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const AttentionSpan> spans, std::size_t most) {
   std::vector<std::vector<ChosenGroup>> rounds;
   std::size_t number = 0;
   for (const AttentionSpan& span : spans) {
-    for (std::size_t first = dense_tokens(span, top_k); first < span.tokens;) {
+    for (std::size_t first = dense_tokens(span, most); first < span.tokens;) {
       const std::size_t of_round = number % TopLists::kTokens;
       if (of_round == 0) rounds.emplace_back();
       const std::size_t count =
@@ -126,9 +130,9 @@ bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool 
 void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
                       const StepContext& step) {
   const bool has_waited = !indexer.is_shared;  // a layer's own indexer has waited
-  if (!attend_if_short(args, indexer.top_k, has_waited, step)) return;
+  if (!attend_if_short(args, indexer.most_positions(), has_waited, step)) return;
   const Workspace::Frame frame(step.workspace);
-  attend_to_copies(args, indexer.top_k, step);
+  attend_to_copies(args, indexer, step);
 }
 
 }  // namespace tp

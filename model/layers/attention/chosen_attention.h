@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// Consecutive tokens of a span that see more than top_k positions.
+// Consecutive tokens of a span that see more positions than an indexer chooses.
 struct ChosenGroup {
   const kernels::AttentionSpan* span;
   std::size_t first;  // index in the span
@@ -27,22 +27,22 @@ struct ChosenGroup {
 // Most tokens of a group: enough for all threads, and to read index keys less often.
 std::size_t tokens_per_group();
 
-// The first tokens of a span, which see at most top_k positions.
-inline std::size_t dense_tokens(const kernels::AttentionSpan& span, std::size_t top_k) {
-  return std::min(span.tokens, top_k - std::min(top_k, span.start_position));
+// The first tokens of a span, which see at most `most` positions.
+inline std::size_t dense_tokens(const kernels::AttentionSpan& span, std::size_t most) {
+  return std::min(span.tokens, most - std::min(most, span.start_position));
 }
 
-// The tokens that see more than top_k positions, in rounds of TopLists::kTokens tokens. The rounds do not
+// The tokens that see more than `most` positions, in rounds of TopLists::kTokens tokens. The rounds do not
 // depend on the number of threads, which may differ between ranks.
 std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const kernels::AttentionSpan> spans,
-                                                    std::size_t top_k);
+                                                    std::size_t most);
 
 // Room of the longest block table, in positions.
 std::size_t most_positions(std::span<const kernels::AttentionSpan> spans, std::size_t block_size);
 
-// A token's part of step.chosen. `row`: of the batch.
-inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t row, std::size_t top_k) {
-  return {reinterpret_cast<std::int32_t*>(step.chosen.row(row)), top_k};
+// The first `count` numbers of a token's part of step.chosen. `row`: of the batch.
+inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t row, std::size_t count) {
+  return {reinterpret_cast<std::int32_t*>(step.chosen.row(row)), count};
 }
 
 // Computes attention for the tokens that see at most `most` positions. Returns whether the step may have
@@ -51,8 +51,9 @@ inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t ro
 bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool has_waited,
                      const StepContext& step);
 
-// Computes latent attention for all tokens of the step: tokens that see at most top_k positions attend to all
-// of them, other tokens to those in step.chosen. `args` has spans for all tokens. Throws CommError.
+// Computes latent attention for all tokens of the step: tokens that see at most as many positions as the
+// indexer chooses attend to all of them, other tokens to those in step.chosen. `args` has spans for all
+// tokens. Throws CommError.
 void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
                       const StepContext& step);
 

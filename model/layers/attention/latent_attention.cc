@@ -22,6 +22,7 @@ bool has_indexer(const LatentAttentionSpec& spec) { return spec.indexer && !spec
 // Appends a layer's rows for elements [begin, begin + size) of each head.
 void append_heads(std::vector<OwnedRows>& parts, const StoredLayer& layer, Range heads, std::size_t head_size,
                   std::size_t begin, std::size_t size) {
+  if (size == 0) return;
   for (std::size_t head = heads.begin; head < heads.end; ++head) {
     const std::size_t first = head * head_size + begin;
     parts.push_back({layer, {first, first + size}});
@@ -103,7 +104,7 @@ HeadwiseLinear load_value_proj(WeightLoader& loader, const LatentAttentionSpec& 
 // Copies each head's rotated part to the end of the head's query. rotated: [tokens, heads * rope_dim], query:
 // [tokens, heads * head_size].
 void place_rotated(TensorView<const float> rotated, std::size_t rope_dim, TensorView<float> query) {
-  if (query.empty()) return;
+  if (query.empty() || rope_dim == 0) return;
   const std::size_t heads = rotated.columns() / rope_dim;
   const std::size_t head_size = query.columns() / heads;
   for_thread_parts(rotated.rows(), rotated.size(), [&](std::size_t begin, std::size_t end) {
@@ -235,7 +236,16 @@ kernels::KvLayout LatentAttention::kv_layout(KvType type, std::size_t block_size
           .key_dim = sizes_.latent,
           .value_dim = spec_.kv_lora_rank,
           .latent = true,
-          .index_dim = has_indexer(spec_) ? spec_.indexer->head_dim : 0};
+          .index_dim = has_indexer(spec_) ? spec_.indexer->head_dim : 0,
+          .index_pool = has_indexer(spec_) ? spec_.indexer->pool : 1};
+}
+
+std::size_t LatentAttention::state_floats() const {
+  return open_pools() != nullptr ? open_pools()->state_floats() : 0;
+}
+
+std::vector<StatePart> LatentAttention::state_parts() const {
+  return open_pools() != nullptr ? open_pools()->state_parts() : std::vector<StatePart>();
 }
 
 }  // namespace tp

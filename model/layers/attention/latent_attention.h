@@ -9,9 +9,11 @@
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/norm.h"
 #include "model/layers/linear/step_context.h"
+#include "model/memory/state_cache.h"
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace tp {
 
@@ -50,11 +52,15 @@ class LatentAttention {
 
   // Cache layout, the same on every rank.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+  // The state of an indexer's open pool, in floats; 0 if there are no pools. Every rank has the whole state.
+  std::size_t state_floats() const;
+  std::vector<StatePart> state_parts() const;
 
  private:
   LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
                   const LatentAttentionNames& names, const LatentAttentionSizes& sizes);
 
+  const OpenPools* open_pools() const { return indexer_ ? indexer_->pools() : nullptr; }
   // query: [tokens, heads * latent] -> out: [tokens, heads * kv_lora_rank], the weighted sums of latents.
   void attend(TensorView<const float> query, const StepContext& step, const kernels::PagedCache& cache,
               TensorView<float> out) const;

@@ -3,19 +3,34 @@
 #include "model/kernels/experts.h"
 #include "model/kernels/streams.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace tp {
 
-StreamWeights::StreamWeights(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t groups,
-                             std::size_t hidden_size, const HyperConnectionNames& names)
-    : norm_eps_(spec.norm_eps),
-      fn_(loader.whole_tensor({names.fn,
-                               {groups * spec.streams, spec.streams * hidden_size},
-                               "weights of hc_mult streams",
-                               "hc_mult x hidden_size"})) {
-  const std::size_t weights = groups * spec.streams;
+namespace {
+
+std::vector<std::size_t> groups_of(const HyperConnectionSpec& spec) {
+  std::vector<std::size_t> groups = {spec.streams, spec.streams};
+  if (spec.sinkhorn_steps > 0) groups.push_back(spec.streams * spec.streams);
+  return groups;
+}
+
+}  // namespace
+
+StreamWeights::StreamWeights(WeightLoader& loader, const HyperConnectionSpec& spec,
+                             const std::vector<std::size_t>& groups, std::size_t hidden_size,
+                             const HyperConnectionNames& names)
+    : norm_eps_(spec.norm_eps) {
+  const std::size_t weights = std::accumulate(groups.begin(), groups.end(), std::size_t{0});
+  fn_ = loader.whole_tensor({names.fn,
+                             {weights, spec.streams * hidden_size},
+                             "weights of hc_mult streams",
+                             "hc_mult x hidden_size"});
   base_ = loader.whole_vector(names.base, weights, "weights of hc_mult streams");
-  for (const float factor : loader.whole_vector(names.scale, groups, "one factor per kind of weight"))
-    scale_.insert(scale_.end(), spec.streams, factor);
+  const std::vector<float> factors =
+      loader.whole_vector(names.scale, groups.size(), "one factor per kind of weight");
+  for (std::size_t i = 0; i < groups.size(); ++i) scale_.insert(scale_.end(), groups[i], factors[i]);
 }
 
 TensorView<float> StreamWeights::operator()(TensorView<const float> x, const StepContext& step) const {
@@ -27,7 +42,7 @@ TensorView<float> StreamWeights::operator()(TensorView<const float> x, const Ste
 
 HyperConnection::HyperConnection(WeightLoader& loader, const HyperConnectionSpec& spec,
                                  std::size_t hidden_size, const HyperConnectionNames& names)
-    : spec_(spec), weights_(loader, spec, 2, hidden_size, names) {}
+    : spec_(spec), weights_(loader, spec, groups_of(spec), hidden_size, names) {}
 
 HyperConnection::Entered HyperConnection::enter(TensorView<const float> streams,
                                                 const StepContext& step) const {
@@ -35,26 +50,41 @@ HyperConnection::Entered HyperConnection::enter(TensorView<const float> streams,
   const TensorView<float> weights = weights_(streams, step);
   const TensorView<float> on_enter = weights.columns_from(0, spec_.streams);
   const TensorView<float> on_leave = weights.columns_from(spec_.streams, spec_.streams);
+  const bool mixes = spec_.sinkhorn_steps > 0;
+  const TensorView<float> mix =
+      weights.columns_from(2 * spec_.streams, mixes ? spec_.streams * spec_.streams : 0);
   kernels::sigmoid_gates(1.0F, spec_.eps, on_enter);
-  kernels::sigmoid_gates(spec_.magnitude, spec_.eps, on_leave);
+  kernels::sigmoid_gates(spec_.magnitude, mixes ? 0.0F : spec_.eps, on_leave);
+  if (mixes) kernels::sinkhorn(spec_.streams, spec_.sinkhorn_steps, spec_.eps, mix);
   kernels::sum_streams(on_enter, streams, input);
-  return {input, on_leave};
+  return {input, on_leave, mix};
 }
 
 void HyperConnection::leave(TensorView<const float> y, const Entered& entered,
                             TensorView<float> streams) const {
-  kernels::add_to_streams(entered.on_leave, y, streams);
+  if (spec_.sinkhorn_steps > 0)
+    kernels::combine_streams(entered.mix, entered.on_leave, y, streams);
+  else
+    kernels::add_to_streams(entered.on_leave, y, streams);
 }
 
 LastConnection::LastConnection(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t hidden_size,
                                const HyperConnectionNames& names)
-    : spec_(spec), weights_(loader, spec, 1, hidden_size, names) {}
+    : spec_(spec) {
+  if (!spec.ends_in_mean)
+    weights_.emplace(loader, spec, std::vector<std::size_t>{spec.streams}, hidden_size, names);
+}
 
 TensorView<float> LastConnection::operator()(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> sum = step.workspace.take(x.rows(), x.columns() / spec_.streams);
   const Workspace::Frame frame(step.workspace);
-  const TensorView<float> weights = weights_(x, step);
-  kernels::sigmoid_gates(1.0F, spec_.eps, weights);
+  const TensorView<float> weights =
+      weights_ ? (*weights_)(x, step) : step.workspace.take(x.rows(), spec_.streams);
+  if (weights_) {
+    kernels::sigmoid_gates(1.0F, spec_.eps, weights);
+  } else if (!weights.empty()) {
+    std::fill_n(weights.data(), weights.size(), 1.0F / static_cast<float>(spec_.streams));
+  }
   kernels::sum_streams(weights, x, sum);
   return sum;
 }

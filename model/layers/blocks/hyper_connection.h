@@ -5,6 +5,7 @@
 #include "model/layers/linear/step_context.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace tp {
@@ -13,18 +14,18 @@ namespace tp {
 // it, in float32.
 class StreamWeights {
  public:
-  // `groups`: of `streams` weights, each with its own factor. Throws CheckpointError.
-  StreamWeights(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t groups,
+  // `groups`: the weights of each kind, which have a factor of their own. Throws CheckpointError.
+  StreamWeights(WeightLoader& loader, const HyperConnectionSpec& spec, const std::vector<std::size_t>& groups,
                 std::size_t hidden_size, const HyperConnectionNames& names);
 
-  // Before the sigmoid. x: [tokens, streams * hidden_size] -> [tokens, groups * streams]
+  // Before the sigmoid. x: [tokens, streams * hidden_size] -> [tokens, weights]
   TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
   float norm_eps_;
-  Buffer<float> fn_;          // [groups * streams, streams * hidden_size]
-  std::vector<float> base_;   // [groups * streams]
-  std::vector<float> scale_;  // [groups * streams] the factor of each weight's group
+  Buffer<float> fn_;          // [weights, streams * hidden_size]
+  std::vector<float> base_;   // [weights]
+  std::vector<float> scale_;  // [weights] the factor of each weight's group
 };
 
 // See HyperConnectionSpec. A connection for Residual::through, around a half of a block.
@@ -47,6 +48,7 @@ class HyperConnection {
   struct Entered {
     TensorView<float> input;           // [tokens, hidden_size]
     TensorView<const float> on_leave;  // [tokens, streams] weights of the output
+    TensorView<const float> mix;       // [tokens, streams * streams]; without columns: streams are not mixed
   };
   // streams: [tokens, streams * hidden_size]
   Entered enter(TensorView<const float> streams, const StepContext& step) const;
@@ -61,7 +63,7 @@ class HyperConnection {
 // The input of the final norm.
 class LastConnection {
  public:
-  // Throws CheckpointError.
+  // A mean has no weights, and reads no tensors. Throws CheckpointError.
   LastConnection(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t hidden_size,
                  const HyperConnectionNames& names);
 
@@ -70,7 +72,7 @@ class LastConnection {
 
  private:
   HyperConnectionSpec spec_;
-  StreamWeights weights_;
+  std::optional<StreamWeights> weights_;  // nullopt: the mean
 };
 
 }  // namespace tp

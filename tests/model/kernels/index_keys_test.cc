@@ -88,8 +88,7 @@ std::vector<float> scores_of(const KvLayout& layout, const IndexInputs& inputs, 
                              kernels::index_scratch(layout, tokens));
   kernels::index_scores(
       {inputs.query.view().rows_from(first, tokens), inputs.weight.view().rows_from(first, tokens)},
-      sequence.last(tokens), kernels::OwnedPositions(sequence.last(tokens), sequence.cache()),
-      sequence.cache(),
+      sequence.last(tokens), kernels::OwnedKeys(sequence.last(tokens), sequence.cache()), sequence.cache(),
       {scratch.data(), static_cast<std::size_t>(omp_get_max_threads()),
        kernels::index_scratch(layout, tokens)},
       {scores.data(), tokens, positions});
@@ -144,7 +143,7 @@ TEST(IndexKeys, HaveTheSameScoresInEveryKvHead) {
     std::vector<float> scores(kPositions);
     kernels::index_scores(
         {inputs.query.view(), {&weight, 1, 1}, false}, sequence.last(1),
-        kernels::OwnedPositions(sequence.last(1), cache), cache,
+        kernels::OwnedKeys(sequence.last(1), cache), cache,
         {scratch.data(), static_cast<std::size_t>(omp_get_max_threads()), kernels::index_scratch(layout, 1)},
         {scores.data(), 1, kPositions});
     EXPECT_LT(*std::ranges::min_element(scores), 0.0F);
@@ -155,6 +154,64 @@ TEST(IndexKeys, HaveTheSameScoresInEveryKvHead) {
         expected += static_cast<double>(inputs.query.view().row(0)[d]) * static_cast<double>(key[d]);
       ASSERT_NEAR(scores[i], expected, kScoreTolerance) << head << ", " << i;
     }
+  }
+}
+
+// The key of a pool is in the block of the pool's last position, and pools may begin in an earlier block.
+TEST(IndexKeys, OfPoolsHaveTheReferencesScoresForEverySizeOfBlocksAndPools) {
+  constexpr std::size_t kPositions = 70;
+  constexpr std::size_t kDim = 12;
+  for (const std::size_t block_size : {1U, 3U, 4U, 6U, 16U, 21U, 64U}) {
+    for (const std::size_t pool : {2U, 3U, 4U, 16U}) {
+      SCOPED_TRACE(fmt::format("blocks of {}, pools of {}", block_size, pool));
+      const std::size_t keys = kPositions / pool;
+      const IndexInputs inputs(keys, 2, 3, kDim);
+      KvLayout layout = layout_of(KvType::f32, block_size, kDim);
+      layout.index_pool = pool;
+      IndexedSequence sequence(layout, kPositions);
+      const kernels::PagedCache cache = sequence.cache();
+      for (std::size_t key = 0; key < keys; ++key)
+        kernels::store_index_key(inputs.key.view().row(key), key, sequence.table(), cache);
+      const kernels::OwnedKeys owned(sequence.last(2), cache);
+      ASSERT_EQ(owned.size(), keys);
+      std::vector<float> scores(2 * keys, NAN);
+      const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+      std::vector<float> scratch(threads * kernels::index_scratch(layout, 2));
+      kernels::index_scores({inputs.query.view(), inputs.weight.view()}, sequence.last(2), owned, cache,
+                            {scratch.data(), threads, kernels::index_scratch(layout, 2)},
+                            {scores.data(), 2, keys});
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        const std::size_t key = i % keys;
+        const double expected = reference::index_score({inputs.query.view().row(i / keys), 3 * kDim},
+                                                       {inputs.weight.view().row(i / keys), 3},
+                                                       {inputs.key.view().row(key), kDim});
+        ASSERT_NEAR(scores[i], expected, kScoreTolerance) << i;
+        ASSERT_EQ(owned.key(key), key);
+        ASSERT_EQ(owned.before(key), key);
+      }
+    }
+  }
+}
+
+TEST(IndexKeys, OfPoolsAreSumsByTheSoftmaxOfTheirGates) {
+  constexpr std::size_t kPool = 4;
+  constexpr std::size_t kDim = 7;
+  Random random(3);
+  const RandomTensor raw(random, kPool, 2 * kDim, 4);
+  const RandomTensor addends(random, kPool, kDim, 2);
+  std::vector<const float*> rows;
+  for (std::size_t row = 0; row < kPool; ++row) rows.push_back(raw.view().row(row));
+  std::vector<float> key(kDim);
+  kernels::pool_by_gates(rows, addends.view(), key);
+  for (std::size_t i = 0; i < kDim; ++i) {
+    double sum = 0.0;
+    double weighted = 0.0;
+    for (std::size_t row = 0; row < kPool; ++row) {
+      const double weight = std::exp(double{rows[row][kDim + i]} + double{addends.view()(row, i)});
+      sum += weight;
+      weighted += weight * double{rows[row][i]};
+    }
+    EXPECT_NEAR(key[i], weighted / sum, 1e-5);
   }
 }
 
@@ -216,7 +273,7 @@ struct DividedSequence {
 
   std::size_t positions() const { return 3 * table.size() - 1; }
   AttentionSpan span() const { return {0, 1, positions() - 1, table}; }
-  kernels::OwnedPositions owned(const kernels::BlockRange& blocks) const {
+  kernels::OwnedKeys owned(const kernels::BlockRange& blocks) const {
     return {span(), {.layout = {.block_size = 3}, .owned = {&blocks, 1}}};
   }
 };
@@ -227,9 +284,9 @@ std::vector<std::int32_t> chosen_by_owners(const DividedSequence& sequence,
                                            const std::vector<float>& scores, std::size_t count) {
   std::vector<std::vector<kernels::ScoredPosition>> lists;
   for (const kernels::BlockRange& blocks : owners) {
-    const kernels::OwnedPositions owned = sequence.owned(blocks);
-    std::vector<float> own(owned.before(sequence.positions()));
-    for (std::size_t i = 0; i < own.size(); ++i) own[i] = scores[owned.position(i)];
+    const kernels::OwnedKeys owned = sequence.owned(blocks);
+    std::vector<float> own(owned.size());
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] = scores[owned.key(i)];
     std::vector<float> scratch(own.size());
     kernels::list_highest(own, owned, scratch, lists.emplace_back(count));
   }
@@ -259,16 +316,16 @@ TEST(MergeHighest, EqualsTheChoiceFromAllScores) {
   }
 }
 
-TEST(OwnedPositions, AreCountedUpToAnyPosition) {
+TEST(OwnedKeys, AreCountedUpToAnyPosition) {
   Random random(9);
   const DividedSequence sequence(random);
   const kernels::BlockRange blocks{20, 70};
-  const kernels::OwnedPositions owned = sequence.owned(blocks);
+  const kernels::OwnedKeys owned = sequence.owned(blocks);
   std::size_t count = 0;
   for (std::size_t position = 0; position < sequence.positions(); ++position) {
     EXPECT_EQ(owned.before(position), count) << position;
     if (!blocks.contains(static_cast<std::size_t>(sequence.table[position / 3]))) continue;
-    EXPECT_EQ(owned.position(count), position);
+    EXPECT_EQ(owned.key(count), position);
     ++count;
   }
   EXPECT_EQ(owned.before(sequence.positions()), count);

@@ -101,6 +101,48 @@ TEST(Streams, AreSummedAndAddedToByWeights) {
   EXPECT_CLOSE(streams.view(), expected, 10 * kFloatNoise);
 }
 
+// The definition in double precision, with numbers of streams that are and are not powers of two.
+TEST(Streams, AreCombinedByAMatrixAfterSinkhornSteps) {
+  constexpr std::size_t kSize = 133;
+  constexpr std::size_t kSteps = 3;
+  constexpr float kEps = 0.01F;
+  for (const std::size_t count : {3, 4}) {
+    Random random(count);
+    const RandomTensor streams(random, kRows, count * kSize, 2);
+    const RandomTensor weights(random, kRows, count);
+    const RandomTensor y(random, kRows, kSize);
+    const RandomTensor matrices(random, kRows, count * count, 3);
+    Matrix stochastic(matrices.view());
+    Matrix expected(kRows, count * kSize);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const auto at = [&](std::size_t j, std::size_t k) -> double& { return stochastic(row, j * count + k); };
+      for (std::size_t j = 0; j < count; ++j) {
+        double sum = 0.0;
+        for (std::size_t k = 0; k < count; ++k) sum += std::exp(at(j, k));
+        for (std::size_t k = 0; k < count; ++k) at(j, k) = std::exp(at(j, k)) / sum + double{kEps};
+      }
+      for (std::size_t step = 0; step < 2 * kSteps - 1; ++step) {
+        const bool columns = step % 2 == 0;
+        for (std::size_t a = 0; a < count; ++a) {
+          double sum = double{kEps};
+          for (std::size_t b = 0; b < count; ++b) sum += columns ? at(b, a) : at(a, b);
+          for (std::size_t b = 0; b < count; ++b) (columns ? at(b, a) : at(a, b)) /= sum;
+        }
+      }
+      for (std::size_t i = 0; i < count * kSize; ++i) {
+        const std::size_t k = i / kSize;
+        expected(row, i) = double{weights.view()(row, k)} * y.view()(row, i % kSize);
+        for (std::size_t j = 0; j < count; ++j)
+          expected(row, i) += at(j, k) * double{streams.view()(row, j * kSize + i % kSize)};
+      }
+    }
+    kernels::sinkhorn(count, kSteps, kEps, matrices.view());
+    EXPECT_CLOSE(matrices.view(), stochastic, kFloatNoise);
+    kernels::combine_streams(matrices.view(), weights.view(), y.view(), streams.view());
+    EXPECT_CLOSE(streams.view(), expected, 10 * kFloatNoise);
+  }
+}
+
 TEST(Streams, AreAttendedToByTheirNormedProducts) {
   constexpr std::size_t kCount = 3;
   constexpr std::size_t kSize = 41;
