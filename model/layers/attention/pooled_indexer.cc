@@ -15,13 +15,13 @@
 namespace tp {
 namespace {
 
-constexpr const char* kHeads = "indexer_n_heads x indexer_head_dim";
+constexpr const char* kIndexHeads = "indexer_n_heads x indexer_head_dim";
 
 std::vector<OwnedRows> rows_of(const WeightSource& source, const PooledIndexerSpec& spec,
                                std::size_t hidden_size, const PooledIndexerNames& names) {
   const std::size_t queries = spec.num_heads * spec.head_dim;
   if (source.contains(tensor_names::weight_of(names.q_proj)))
-    return {{{names.q_proj, {queries, hidden_size}, kHeads, "hidden_size"}, {0, queries}},
+    return {{{names.q_proj, {queries, hidden_size}, kIndexHeads, "hidden_size"}, {0, queries}},
             {{names.k_proj, {spec.head_dim, hidden_size}, "indexer_head_dim", "hidden_size"},
              {0, spec.head_dim}}};
   const std::size_t rows = queries + spec.head_dim;
@@ -30,7 +30,7 @@ std::vector<OwnedRows> rows_of(const WeightSource& source, const PooledIndexerSp
 }
 
 // The largest position matters to longrope only, which no model with such an indexer has.
-std::optional<Rope> rope_of(const AttentionSpec& spec) {
+std::optional<Rope> pooled_rope(const AttentionSpec& spec) {
   if (!spec.rope) return std::nullopt;
   return Rope(*spec.rope, 0);
 }
@@ -94,7 +94,7 @@ class PoolChoice {
 PooledIndexer::PooledIndexer(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
                              const PooledIndexerNames& names)
     : spec_(spec.pooled_indexer.value()),
-      rope_(rope_of(spec)),
+      rope_(pooled_rope(spec)),
       proj_(loader, rows_of(loader.source(), spec_, hidden_size, names), false),
       query_norm_(loader, names.q_norm, spec_.head_dim, spec_.norm),
       key_norm_(loader, names.k_norm, spec_.head_dim, spec_.norm),

@@ -9,12 +9,12 @@
 namespace tp {
 namespace {
 
-constexpr const char* kStreams = "hc_count x hidden_size";
+constexpr const char* kConnected = "hc_count x hidden_size";
 
 std::optional<Buffer<float>> load_inject(WeightLoader& loader, const LowRankConnectionSpec& spec,
                                          std::size_t hidden_size, const std::string& name) {
   if (name.empty()) return std::nullopt;
-  return loader.whole_weight({name, {spec.streams, spec.streams * hidden_size}, "hc_count", kStreams});
+  return loader.whole_weight({name, {spec.streams, spec.streams * hidden_size}, "hc_count", kConnected});
 }
 
 }  // namespace
@@ -23,10 +23,10 @@ LowRankConnection::LowRankConnection(WeightLoader& loader, const LowRankConnecti
                                      std::size_t hidden_size, const LowRankConnectionNames& names)
     : streams_(spec.streams),
       norm_(spec.norm, hidden_size,
-            loader.whole_vector(tensor_names::weight_of(names.norm), spec.streams * hidden_size, kStreams)),
-      down_(
-          whole_layer(loader, {names.down, {spec.rank, spec.streams * hidden_size}, "hc_lowrank", kStreams})),
-      up_(whole_layer(loader, {names.up, {spec.streams * hidden_size, spec.rank}, kStreams, "hc_lowrank"})),
+            loader.whole_vector(tensor_names::weight_of(names.norm), spec.streams * hidden_size, kConnected)),
+      down_(whole_layer(loader,
+                        {names.down, {spec.rank, spec.streams * hidden_size}, "hc_lowrank", kConnected})),
+      up_(whole_layer(loader, {names.up, {spec.streams * hidden_size, spec.rank}, kConnected, "hc_lowrank"})),
       inject_(load_inject(loader, spec, hidden_size, names.inject)) {}
 
 TensorView<float> LowRankConnection::normed(TensorView<const float> streams, const StepContext& step) const {
