@@ -55,8 +55,9 @@ inline constexpr std::array kSelfConditioningTensors = std::to_array<PartTensor<
 
 // A hash table before attention (HashTableSpec).
 struct HashTableNames {
-  std::string table{};   // one tensor, or
-  std::string shards{};  // tensors with equal numbers of rows: followed by the shard's number
+  std::string table{};       // one tensor, or
+  std::string shards{};      // tensors with equal numbers of rows: followed by the shard's number
+  std::string only_table{};  // GGUF files have one table, outside of the blocks
   std::string key_proj{};
   std::string value_proj{};
   std::string key_norm{};
@@ -68,6 +69,7 @@ struct HashTableNames {
 inline constexpr std::array kHashTableTensors = std::to_array<PartTensor<HashTableNames>>({
     {&HashTableNames::table},
     {&HashTableNames::shards},
+    {&HashTableNames::only_table},
     {&HashTableNames::key_proj, "key_proj", "ple_key"},
     {&HashTableNames::value_proj, "value_proj", "ple_value"},
     {&HashTableNames::key_norm, "norm_key", "ple_norm_key", gguf_norm, false},

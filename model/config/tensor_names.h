@@ -20,6 +20,7 @@ struct GgufTensorNames {
   std::string token_types = "token_types";
   std::string embedding_norm = "token_embd_norm";
   PerLayerInputNames per_layer_inputs = gguf_names(kPerLayerInputTensors);
+  std::string hash_table = "per_layer_token_embd";
   AltUpStreamNames altup_streams = gguf_names(kAltUpStreamTensors);
   HyperConnectionNames last_connection = gguf_names(kLastConnectionTensors);
   LowRankConnectionNames last_low_rank = gguf_names(kLastLowRankTensors);
@@ -67,6 +68,7 @@ struct TensorNames {
   std::string embedding_projection{};
   std::string relative_bias{};
   PerLayerInputNames per_layer_inputs{};
+  std::string hash_table{};  // HashTableNames::only_table
   AltUpStreamNames altup_streams{};
   HyperConnectionNames last_connection{};
   LowRankConnectionNames last_low_rank{};

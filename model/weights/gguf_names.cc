@@ -151,6 +151,7 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     const std::string& name = names.per_layer_inputs.*layer;
     if (!name.empty()) add(names.prefix + name, {.tensor = stored.per_layer_inputs.*layer});
   }
+  if (!names.hash_table.empty()) add(names.hash_table, {.tensor = stored.hash_table});
   for (const auto& tensor : kAltUpStreamTensors) {
     const std::string& name = names.altup_streams.*tensor.name;
     if (!name.empty()) add(names.prefix + name + ".#", {.tensor = stored.altup_streams.*tensor.name});

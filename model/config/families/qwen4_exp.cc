@@ -1,14 +1,23 @@
 // Qwen3.8-Flash-Next, the preview of Qwen4: Qwen3.5 with experts, hyper-connections of low rank instead of
 // norms, indexers that choose pools of positions, and a hash table.
 #include "model/config/families/common.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
+
+constexpr const char* kOnlyTable = "ngram_embedding";
 
 Activation output_gate_of(const CheckpointConfig& config) {
   const std::string& name = config.delta_net.output_gate;
@@ -98,7 +107,36 @@ BlockNames qwen4_exp_block(const std::string& prefix) {
   names.hash_table = usual_names(kHashTableTensors, prefix + "ple.");
   names.hash_table.table = prefix + "ple.ple_embedding.ngram_embedding";
   names.hash_table.shards = names.hash_table.table + ".shard_";
+  names.hash_table.only_table = kOnlyTable;
   return names;
+}
+
+// One table, whose number of rows is that of its tensor.
+nlohmann::json hash_table_in_gguf(const ModelMetadata& model) {
+  const GgufFiles::Entry* const table = model.files().find("per_layer_token_embd.weight");
+  const std::vector<std::uint64_t> sizes = model.wholes("ple.head_vocab_sizes");
+  require<ConfigError>(table != nullptr && model.wholes("ple.head_offsets") == offsets_of(sizes),
+                       "ple.head_offsets must be the sums of ple.head_vocab_sizes, and the file must have a "
+                       "tensor per_layer_token_embd; convert the model again");
+  nlohmann::json config = numbers_in_gguf(kHashTableNumbers, model);
+  for (const std::uint64_t layer : model.wholes("ple.layers")) config["ple_layer_ids"].push_back(layer + 1);
+  config.update({{"ple_embed_dim", sizes.size() * model.whole("embedding_length_per_layer_input")},
+                 {"ple_layer_multipliers", model.wholes("ple.layer_multipliers")},
+                 {"ple_head_vocab_sizes", sizes},
+                 {"ple_eos_token_id", model.whole("ple.eos_token_id")},
+                 {"make_ngram_vocab_size_divisible_by", table->tensor.shape.front()},
+                 {"split_ngram_parts", 1}});
+  return config;
+}
+
+nlohmann::json qwen4_exp_config(const ModelMetadata& model) {
+  nlohmann::json config = qwen3_next_config(model);
+  config.update(numbers_in_gguf(kLowRankConnectionNumbers, model));
+  config.update(numbers_in_gguf(kPooledIndexerNumbers, model));
+  config["indexer_compress_ratio"] = std::ranges::max(model.wholes("attention.compress_ratios"));
+  config["output_gate_type"] = "sigmoid";  // as in the published model
+  if (model.has("ple.layers")) config.update(hash_table_in_gguf(model));
+  return config;
 }
 
 }  // namespace
@@ -113,7 +151,9 @@ Family qwen4_exp() {
   family.names.last_low_rank = usual_names(kLastLowRankTensors, "hyper_connection_mixer.");
   for (const char* const buffer : {".layer_multipliers", ".ngram_heads_offsets", ".ngram_heads_vocab_sizes"})
     family.names.buffers.emplace_back(buffer);
-  family.gguf = {};
+  family.names.hash_table = kOnlyTable;
+  // Files can be read. Writing them would need the shards of the table in one tensor.
+  family.gguf = {.architecture = "qwen4exp", .config = qwen4_exp_config, .read_only = true};
   family.fixed_fields = {{"indexer_kv_heads", "1"}};
   family.defaults.max_position_embeddings = 32768;
   family.defaults.low_rank_connection = {.count = 4, .rank = 320};

@@ -41,13 +41,16 @@ TensorView<float> token_rows(const StepContext& step) {
 }  // namespace
 
 HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTableNames& names) {
-  const bool is_whole = loader.source().contains(tensor_names::weight_of(names.table));
-  const std::size_t tensors = is_whole ? 1 : spec.shards;
+  std::string whole;  // the name of the only tensor
+  for (const std::string& name : {names.table, names.only_table}) {
+    if (loader.source().contains(tensor_names::weight_of(name))) whole = name;
+  }
+  const std::size_t tensors = whole.empty() ? spec.shards : 1;
   rows_ = spec.rows / tensors;
   own_ = shard_columns(rows_, loader.tp());
   std::vector<OwnedRows> stored;
   for (std::size_t i = 0; i < tensors; ++i) {
-    stored.push_back({{is_whole ? names.table : fmt::format("{}{}", names.shards, i),
+    stored.push_back({{!whole.empty() ? whole : fmt::format("{}{}", names.shards, i),
                        {rows_, spec.row_size},
                        "the sum of the heads' primes, rounded up and divided by the number of shards",
                        "ple_embed_dim divided by the number of heads"},
