@@ -56,6 +56,7 @@ const std::map<std::string, std::string> kRefused = {
     {"FalconH1ForCausalLM", "recurrent layers"},
     {"Gemma3nForConditionalGeneration", "layers that use the keys and values of earlier layers"},
     {"Gemma4ForConditionalGeneration", "layers that use the keys and values of earlier layers"},
+    {"Glm5NextForConditionalGeneration", "recurrent layers"},
     {"GlmMoeDsaForCausalLM", "indexers, which score earlier tokens"},
     {"GraniteMoeHybridForCausalLM", "recurrent layers"},
     {"HYV4ForCausalLM", "indexers, which score earlier tokens"},

@@ -162,7 +162,7 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   // int8 weights they are 0.14 to 0.25, depending on the number of ranks and the instructions, so types of
   // fewer than 16 bits have no bound.
   // kimik3 is like it: a change of all weights by 1e-6 moves its logits by 2.0e-4 standard deviations, and
-  // with bf16 weights its error is 0.05 to 0.06.
+  // with bf16 weights its error is 0.05 to 0.06. In glm5next, this change moves logits by 2.2e-4.
   //
   // In minimaxm3 with f16 weights, on tiles, a token near the beginning gets other experts, which moves its
   // logits by 0.8 standard deviations and those of most later tokens, which see its key, by 0.05: also the
@@ -171,7 +171,7 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   double sensitivity() const {
     const std::string& name = GetParam().name;
     if (name == "minimaxm3") return 4.0;
-    return name == "qwen35-bare-bf16" || name == "kimik3" ? 2.5 : 1.0;
+    return name == "qwen35-bare-bf16" || name == "kimik3" || name == "glm5next" ? 2.5 : 1.0;
   }
 
   // The logits of the prompt, [tokens, vocab_size], on the first rank; empty elsewhere.

@@ -27,9 +27,10 @@ ModelSpec described_by(const json& config) { return make_spec(parse_config(confi
 // A fixture's config with fields that are changed, or removed if they are "absent".
 json fixture_with(const std::string& fixture, const json& changes) {
   json config = config_of_fixture(fixture);
+  json& fields = config.contains("text_config") ? config["text_config"] : config;
   for (const auto& [name, value] : changes.items()) {
-    config.erase(name);
-    if (value != "absent") config[name] = value;
+    fields.erase(name);
+    if (value != "absent") fields[name] = value;
   }
   return config;
 }
@@ -87,6 +88,21 @@ TEST(Configs2026, RefuseWhatThePartsCannotExpress) {
       {"hyv4", {{"hc_eps", -1}}, "hc_eps must be at least 0"},
       {"hyv4", {{"hc_magnitude", 0}}, "hc_magnitude above 0"},
       {"hyv4", {{"swiglu_limit", "10"}}, "swiglu_limit"},
+      {"glm5next", {{"hc_sinkhorn_iters", 0}}, "hc_sinkhorn_iters"},
+      {"glm5next", {{"hc_sinkhorn_iters", 1001}}, "hc_sinkhorn_iters must be at most 1000"},
+      {"glm5next", {{"mla_use_nope", false}}, "mla_use_nope must be true"},
+      {"glm5next", {{"qk_rope_head_dim", 8}}, "qk_rope_head_dim must be 0"},
+      {"glm5next", {{"index_kpool_compress", false}}, "index_kpool_compress must be true"},
+      {"glm5next",
+       {{"index_kpool_always_select_tail", false}},
+       "index_kpool_always_select_tail must be true"},
+      {"glm5next", {{"index_topk", 13}}, "index_topk must be a multiple of index_kpool"},
+      {"glm5next",
+       {{"indexer_types", {"full", "full", "full", "shared", "full"}}},
+       "indexer_types must be \"full\" in all layers"},
+      {"glm5next",
+       {{"linear_attn_config", {{"full_attn_layers", {5}}}}},
+       "full_attn_layers must be layers 0 to 4"},
   };
   for (const Refusal& refusal : kRefusals) {
     const json config = fixture_with(refusal.fixture, refusal.changes);

@@ -55,7 +55,7 @@ class Indexer {
   Norm k_norm_;                    // [head_dim]
   ColumnParallelLinear q_b_proj_;  // [num_heads * head_dim, q_lora_rank]
   std::optional<OpenPools> pools_;
-  Buffer<float> addends_;  // of gates: [pool, head_dim]
+  Buffer<float> addends_;  // [pool, head_dim], added to gates
 };
 
 }  // namespace tp

@@ -18,7 +18,7 @@ class OpenPools {
  public:
   // A pool that the batch closes.
   struct Closed {
-    const kernels::AttentionSpan* span = nullptr;  // of the pool's sequence
+    const kernels::AttentionSpan* span = nullptr;  // the pool's sequence
     std::size_t number = 0;                        // in the sequence; the first position is number * size
     std::vector<const float*> rows{};              // [size][row_size] raw rows
   };

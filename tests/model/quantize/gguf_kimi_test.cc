@@ -162,5 +162,45 @@ TEST(GgufKimiK3, GivesTheLogitsOfTheCheckpoint) {
   test::expect_logits(file, fixture);
 }
 
+// GLM-5.3: Kimi-Linear's layers, with GLM-5's indexers and DeepSeek-V4's hyper-connections. Source:
+// llama.cpp's pull request 27752, and files by Unsloth.
+GgufConversion glm_file(const reference::Fixture& fixture) {
+  GgufConversion file = kimi_file(fixture, "glm5next");
+  const CheckpointConfig& config = file.config();
+  file.whole("attention.q_lora_rank", config.latent.q_lora_rank);
+  file.number("kda.gate_lower_bound", config.delta_net.decay_floor);
+  file.boolean("expert_weights_norm", true);
+  file.whole("attention.indexer.head_count", config.indexer.n_heads);
+  file.whole("attention.indexer.key_length", config.indexer.head_dim);
+  file.whole("attention.indexer.top_k", config.indexer.topk);
+  file.whole("attention.indexer.kpool", config.indexer.pool);
+  file.whole("hyper_connection.count", config.hyper_connection.mult);
+  file.whole("hyper_connection.sinkhorn_iterations", config.hyper_connection.sinkhorn_iters);
+  file.number("hyper_connection.epsilon", config.hyper_connection.eps);
+  const std::vector<float> limits(config.num_hidden_layers, static_cast<float>(config.experts.swiglu_limit));
+  file.numbers("swiglu_clamp_exp", GgufKind::f32, limits);
+  file.numbers("swiglu_clamp_shexp", GgufKind::f32, limits);
+  const std::string indexer = "self_attn.indexer.";
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    test::write_experts_one_by_one(file, layer, "mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
+    file.copy_block(layer, {{"indexer.attn_q_b.weight", indexer + "wq_b.weight"},
+                            {"indexer.attn_k.weight", indexer + "wk.weight"},
+                            {"indexer.k_norm.weight", indexer + "k_norm.weight"},
+                            {"indexer.k_norm.bias", indexer + "k_norm.bias"},
+                            {"indexer.proj.weight", indexer + "weights_proj.weight"},
+                            {"indexer_compressor_gate.weight", indexer + "index_kpool_compress_gate"},
+                            {"indexer_compressor_ape.weight", indexer + "index_kpool_compress_ape"}});
+    for (const std::string part : {"fn", "base", "scale"})
+      file.copy_block(layer, {{"hc_attn_" + part + ".weight", "hc_attn_" + part},
+                              {"hc_ffn_" + part + ".weight", "hc_ffn_" + part}});
+  }
+  return file;
+}
+
+TEST(GgufGlm53, GivesTheLogitsOfTheCheckpoint) {
+  const reference::Fixture fixture = reference::fixture("glm5next");
+  test::expect_logits(glm_file(fixture), fixture);
+}
+
 }  // namespace
 }  // namespace tp
