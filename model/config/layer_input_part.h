@@ -1,4 +1,4 @@
-// Inputs per layer: their tensors, and their sizes in config.json. The same of hash tables. The tensors of
+// Inputs per layer and hash tables: their tensors, and their sizes in config.json. The tensors of
 // self-conditioning, an input of the first layer.
 #pragma once
 
@@ -85,7 +85,7 @@ struct HashTableConfig {
   std::size_t ngram_size = 0;  // tokens of the longest n-gram
   std::size_t heads_per_ngram = 0;
   std::size_t vocab_size_base = 0;  // the smallest possible number of a head's rows
-  std::size_t rows_multiple = 1;    // of which a table's number of rows is a multiple
+  std::size_t rows_multiple = 1;    // divides the number of rows of a table
   std::size_t shards = 1;
   std::size_t seed = 0;
   // Constants of the first table's hashes, if the file has them. Otherwise they follow from the other fields.

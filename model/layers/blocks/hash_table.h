@@ -6,7 +6,6 @@
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/recurrent_runs.h"
 #include "model/layers/linear/step_context.h"
-#include "model/memory/state_cache.h"
 
 #include <cstddef>
 #include <vector>
@@ -26,7 +25,7 @@ class HashRows {
   const LoadedWeights& loaded() const { return loaded_; }
 
  private:
-  std::size_t rows_ = 0;              // of each tensor
+  std::size_t rows_ = 0;              // rows of each tensor
   Range own_;                         // rows of each tensor that this rank has
   std::vector<LocalWeight> weights_;  // stacked vertically: [tensors * own_.size(), row_size]
   LoadedWeights loaded_;

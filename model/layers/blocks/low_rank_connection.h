@@ -37,7 +37,7 @@ class LowRankConnection {
   // y: the output of the half, [tokens, hidden_size]
   void leave(TensorView<const float> y, const Entered& entered, TensorView<float> streams) const;
 
-  // What a half, or the LM head, reads: [tokens, hidden_size]
+  // The input of a half, or of the LM head: [tokens, hidden_size]
   TensorView<float> mixed(TensorView<const float> streams, const StepContext& step) const;
 
  private:
