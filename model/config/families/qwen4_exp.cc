@@ -114,14 +114,14 @@ BlockNames qwen4_exp_block(const std::string& prefix) {
 // One table, whose number of rows is that of its tensor.
 nlohmann::json hash_table_in_gguf(const ModelMetadata& model) {
   const GgufFiles::Entry* const table = model.files().find("per_layer_token_embd.weight");
-  const std::vector<std::uint64_t> sizes = model.wholes("ple.head_vocab_sizes");
-  require<ConfigError>(table != nullptr && model.wholes("ple.head_offsets") == offsets_of(sizes),
+  const std::vector<std::uint64_t> sizes = model.exact_wholes("ple.head_vocab_sizes");
+  require<ConfigError>(table != nullptr && model.exact_wholes("ple.head_offsets") == offsets_of(sizes),
                        "ple.head_offsets must be the sums of ple.head_vocab_sizes, and the file must have a "
                        "tensor per_layer_token_embd; convert the model again");
   nlohmann::json config = numbers_in_gguf(kHashTableNumbers, model);
   for (const std::uint64_t layer : model.wholes("ple.layers")) config["ple_layer_ids"].push_back(layer + 1);
   config.update({{"ple_embed_dim", sizes.size() * model.whole("embedding_length_per_layer_input")},
-                 {"ple_layer_multipliers", model.wholes("ple.layer_multipliers")},
+                 {"ple_layer_multipliers", model.exact_wholes("ple.layer_multipliers")},
                  {"ple_head_vocab_sizes", sizes},
                  {"ple_eos_token_id", model.whole("ple.eos_token_id")},
                  {"make_ngram_vocab_size_divisible_by", table->tensor.shape.front()},
