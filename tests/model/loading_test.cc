@@ -37,8 +37,10 @@ std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t h
   std::size_t rows = spec.q_lora_rank.value_or(0) + spec.kv_lora_rank + spec.qk_rope_head_dim;
   std::size_t queries = 0;
   if (spec.indexer && !spec.indexer->is_shared) {
-    rows += spec.indexer->head_dim + spec.indexer->num_heads;
-    queries = spec.indexer->num_heads * spec.indexer->head_dim * *spec.q_lora_rank;
+    const bool pools = spec.indexer->pool > 1;
+    rows += (pools ? 2 : 1) * spec.indexer->head_dim + spec.indexer->num_heads;
+    queries = spec.indexer->num_heads * spec.indexer->head_dim * *spec.q_lora_rank +
+              (pools ? spec.indexer->pool * spec.indexer->head_dim : 0);
   }
   return (ranks - 1) * (rows * hidden_size + queries);
 }
@@ -188,9 +190,9 @@ bool is_of_another_part(const CheckpointConfig& config, const std::string& tenso
       "vision_tower.",    "multi_modal_projector.", "mm_projector.", "model.vision_", "model.visual.",
       "model.embed_",     "model.audio_",           "mtp.",          "visual.",       "model.mtp.",
       "model.mtp_layers."};
-  const std::string behind = fmt::format("model.layers.{}.", config.num_hidden_layers);
+  const std::string behind = fmt::format(".layers.{}.", config.num_hidden_layers);
   return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
-         (config.num_nextn_predict_layers != 0 && tensor.starts_with(behind));
+         (config.num_nextn_predict_layers != 0 && tensor.find(behind) != std::string::npos);
 }
 
 // Whether the tensor belongs to keys and values of a layer that uses those of an earlier layer.
