@@ -18,7 +18,7 @@ namespace tp {
 namespace {
 
 // Parameters of KV heads that are held by more than one rank, counted once for each rank but one. Every rank
-// computes an indexer's key.
+// computes an indexer's key, and of an indexer of pools also the queries.
 std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   std::size_t held = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -26,7 +26,9 @@ std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_
   }
   const std::size_t projections = spec.shared_kv_layer ? 0 : spec.values_are_keys ? 1 : 2;
   const std::size_t more = held - spec.num_key_value_heads;
-  const std::size_t index_rows = spec.block_indexer ? (more + ranks - 1) * spec.block_indexer->head_dim : 0;
+  std::size_t index_rows = spec.block_indexer ? (more + ranks - 1) * spec.block_indexer->head_dim : 0;
+  if (spec.pooled_indexer)
+    index_rows += (ranks - 1) * (spec.pooled_indexer->num_heads + 1) * spec.pooled_indexer->head_dim;
   return projections * more * spec.head_dim * (hidden_size + (spec.qkv_bias ? 1 : 0)) +
          index_rows * hidden_size;
 }
@@ -56,12 +58,6 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
   return 2 * (held - spec.num_key_heads) * spec.key_head_dim * hidden_size +
          (ranks - 1) *
              (channels * spec.conv_kernel + (spec.gate_rank + spec.output_gate_rank()) * hidden_size);
-}
-
-// Indexers of pools.
-std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_size, std::size_t ranks) {
-  if (!spec.pooled_indexer) return 0;
-  return (ranks - 1) * (spec.pooled_indexer->num_heads + 1) * spec.pooled_indexer->head_dim * hidden_size;
 }
 
 // Everything of a hash table but its rows: two projections, the convolution and three norms.
