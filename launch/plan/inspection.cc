@@ -74,6 +74,15 @@ class Lines {
   std::string text_;
 };
 
+// Parameters of hash tables, of which a token reads a few rows.
+std::size_t count_of_tables(const ModelSpec& spec) {
+  std::size_t count = 0;
+  for (const BlockSpec& block : spec.blocks) {
+    if (block.hash_table) count += block.hash_table->rows * block.hash_table->row_size;
+  }
+  return count;
+}
+
 void add_kind(const Inspection& found, Lines& lines) {
   const CheckpointConfig& config = found.config();
   lines.add("architecture", config.architecture);
@@ -83,6 +92,7 @@ void add_kind(const Inspection& found, Lines& lines) {
     lines.add("captured streams", describe_places(drafter));
   }
   lines.add("parameters", found.parameters.all);
+  lines.add_unless_0("in hash tables", count_of_tables(found.model.spec()));
   if (config.num_experts == 0) return;
   lines.add("active parameters", found.parameters.active);
   lines.add("experts",
@@ -137,6 +147,13 @@ void add_heads(const Inspection& found, Lines& lines) {
     lines.add("indexers", fmt::format("{} heads of {}, {} blocks of {} positions, in {} layers",
                                       config.num_key_value_heads, indexer.head_dim, indexer.top_k,
                                       indexer.block_size, std::ranges::count_if(blocks, chooses)));
+  }
+  const auto pools = [](const BlockSpec& block) { return pooled_indexer_of(block) != nullptr; };
+  if (const auto block = std::ranges::find_if(blocks, pools); block != blocks.end()) {
+    const PooledIndexerSpec& indexer = *pooled_indexer_of(*block);
+    lines.add("indexers", fmt::format("{} heads of {}, {} pools of {} positions, in {} layers",
+                                      indexer.num_heads, indexer.head_dim, indexer.top_k, indexer.pool,
+                                      std::ranges::count_if(blocks, pools)));
   }
   if (std::ranges::none_of(found.model.spec().blocks, keeps_keys)) return;
   lines.add("num_attention_heads", config.num_attention_heads);
@@ -298,6 +315,7 @@ std::string inspection_json(const Inspection& found) {
   nlohmann::json object = config_json(found.config());
   object.update({{"parameters", found.parameters.all},
                  {"active_parameters", found.parameters.active},
+                 {"hash_table_parameters", count_of_tables(found.model.spec())},
                  {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
                  {"stored_types", types_json(stored.value_or(StoredWeights{}))},
                  {"next_token_tensors", stored.value_or(StoredWeights{}).next_token_tensors},

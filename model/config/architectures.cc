@@ -125,12 +125,13 @@ bool is_recurrent(const AttentionPartSpec& spec) {
 }
 
 bool keeps_state(const BlockSpec& block) {
-  return is_recurrent(block.attention) || block.parallel_mixer || keeps_open_pools(block);
+  return is_recurrent(block.attention) || block.parallel_mixer || block.hash_table || keeps_open_pools(block);
 }
 
 bool keeps_open_pools(const BlockSpec& block) {
   const IndexerSpec* const indexer = indexer_of(block);
-  return indexer != nullptr && !indexer->is_shared && indexer->pool > 1;
+  return (indexer != nullptr && !indexer->is_shared && indexer->pool > 1) ||
+         pooled_indexer_of(block) != nullptr;
 }
 
 bool keeps_keys(const BlockSpec& block) {
@@ -174,6 +175,11 @@ const IndexerSpec* first_indexer(const ModelSpec& spec) {
     if (const IndexerSpec* const indexer = indexer_of(block)) return indexer;
   }
   return nullptr;
+}
+
+const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block) {
+  const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+  return attention != nullptr && attention->pooled_indexer ? &*attention->pooled_indexer : nullptr;
 }
 
 std::size_t most_chosen(const ModelSpec& spec) {

@@ -64,6 +64,24 @@ struct BlockIndexerSpec {
   bool operator==(const BlockIndexerSpec&) const = default;
 };
 
+// Chooses the pools of `pool` consecutive positions that all heads attend to, if a token sees more than
+// `top_k` pools. A pool's key is the mean of its positions' keys after the norm, with the RoPE of its first
+// position. Its score is the sum over index heads of max(0, query . key). A token also attends to the
+// positions after the last pool that ends at the token or before it. Source: Qwen Team, Qwen3.8-Flash-Next,
+// 2026.
+struct PooledIndexerSpec {
+  std::size_t num_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t pool = 0;
+  std::size_t top_k = 0;  // pools
+  NormSpec norm;          // norm of index queries and of pools' keys, before RoPE
+
+  // The most positions that a token attends to. It attends to all if it sees no more.
+  std::size_t most_positions() const { return (top_k + 1) * pool - 1; }
+
+  bool operator==(const PooledIndexerSpec&) const = default;
+};
+
 struct AttentionSpec {
   std::size_t num_attention_heads = 0;
   std::size_t num_key_value_heads = 0;
@@ -96,7 +114,9 @@ struct AttentionSpec {
   bool values_are_keys = false;          // values are the keys before their norm and RoPE
   // The earlier layer whose keys and values this layer attends to. The layer has only queries of its own.
   std::optional<std::size_t> shared_kv_layer{};
-  std::optional<BlockIndexerSpec> block_indexer{};  // nullopt: a token attends to all tokens of the pattern
+  // At most one of both. Without an indexer, a token attends to all tokens of the pattern.
+  std::optional<BlockIndexerSpec> block_indexer{};
+  std::optional<PooledIndexerSpec> pooled_indexer{};
   // Set by the user, not by the model: the number of random features that approximate the softmax. Sums over
   // earlier tokens then replace keys and values (see kernels/favor.h). 0: exact softmax.
   std::size_t favor_features = 0;

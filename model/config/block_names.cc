@@ -77,6 +77,7 @@ bool may_be_quantized(std::string_view tensor) {
   for_each_part(look_up);
   look_up(kAltUpStreamTensors);
   look_up(kLastConnectionTensors);
+  look_up(kLastLowRankTensors);
   return may_be;
 }
 

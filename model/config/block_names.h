@@ -63,16 +63,20 @@ struct BlockNames {
   std::string experts_input_norm{};
   std::string experts_norm{};
   LayerInputNames layer_input{};
+  HashTableNames hash_table{};
   LaurelNames laurel{};
   AltUpNames altup{};
   HyperConnectionNames attention_connection{};
   HyperConnectionNames feed_forward_connection{};
+  LowRankConnectionNames attention_low_rank{};
+  LowRankConnectionNames feed_forward_low_rank{};
   DepthAttentionNames attention_residual{};
   DepthAttentionNames feed_forward_residual{};
   std::string output_scale{};         // a tensor, not a layer
   std::string canvas_output_scale{};  // like output_scale, for tokens of a canvas
   LatentAttentionNames latent_attention{};
   BlockIndexerNames block_indexer{};
+  PooledIndexerNames pooled_indexer{};
   GatedDeltaNetNames delta_net{};
   ShortConvolutionNames short_convolution{};
   MambaNames mamba{};
@@ -136,15 +140,19 @@ template <class Visit, class... Block>
 void for_each_part(const Visit& visit, Block&... blocks) {
   visit(kBlockTensors, blocks...);
   visit(kLayerInputTensors, blocks.layer_input...);
+  visit(kHashTableTensors, blocks.hash_table...);
   visit(kLaurelTensors, blocks.laurel...);
   visit(kAltUpTensors, blocks.altup...);
   visit(kAttentionConnectionTensors, blocks.attention_connection...);
   visit(kFeedForwardConnectionTensors, blocks.feed_forward_connection...);
+  visit(kAttentionLowRankTensors, blocks.attention_low_rank...);
+  visit(kFeedForwardLowRankTensors, blocks.feed_forward_low_rank...);
   visit(kAttentionResidualTensors, blocks.attention_residual...);
   visit(kFeedForwardResidualTensors, blocks.feed_forward_residual...);
   visit(kLatentAttentionTensors, blocks.latent_attention...);
   visit(kIndexerTensors, blocks.latent_attention.indexer...);
   visit(kBlockIndexerTensors, blocks.block_indexer...);
+  visit(kPooledIndexerTensors, blocks.pooled_indexer...);
   visit(kNextTokenTensors, blocks.next_token...);
   visit(kDeltaNetTensors, blocks.delta_net...);
   visit(kShortConvolutionTensors, blocks.short_convolution...);

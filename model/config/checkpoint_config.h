@@ -130,6 +130,7 @@ struct CheckpointConfig : ModelConfig {
   LatentAttentionConfig latent;
   IndexerConfig indexer;
   BlockIndexerConfig block_indexer;
+  PooledIndexerConfig pooled_indexer;
   DeltaNetConfig delta_net;
   ShortConvolutionConfig short_convolution;
   MambaConfig mamba;
@@ -156,9 +157,11 @@ struct CheckpointConfig : ModelConfig {
   std::size_t num_kv_shared_layers = 0;
   bool use_double_wide_mlp = false;  // twice the intermediate_size in these layers
   LayerInputConfig layer_input;
+  HashTableConfig hash_table;
   LaurelConfig laurel;
   AltUpConfig altup;
   HyperConnectionConfig hyper_connection;
+  LowRankConnectionConfig low_rank_connection;
   bool attn_res_norms = true;  // false: the projections contain the gains of attention residuals' norms
   std::size_t attn_res_block_size = 0;  // layers between those that begin a sum; 0: no attention residuals
   std::vector<std::size_t> intermediate_sizes{};  // [layers] or empty: intermediate_size

@@ -412,6 +412,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   read_latent_attention(fields, config);
   if (config.indexer.topk != 0) read_indexer(fields, name, config);
   if (config.block_indexer.n_heads != 0) read_block_indexer(fields, name, config);
+  if (config.pooled_indexer.n_heads != 0) read_pooled_indexer(fields, name, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
   read_causality(fields, family, name, config);

@@ -32,6 +32,8 @@ void require_countable_parts(const std::string& where, const CheckpointConfig& c
   require_most(kMostParts, "linear_conv_kernel_dim", config.delta_net.conv_kernel_dim);
   require_most(16, "altup_num_inputs", config.altup.num_inputs);  // kernels::kMostStreams
   require_most(16, "hc_mult", config.hyper_connection.mult);      // kernels::kMostStreams
+  require_most(16, "hc_count", config.low_rank_connection.count);
+  require_most(kMostParts, "hc_lowrank", config.low_rank_connection.rank);
   require_most(256, "conv_L_cache", config.short_convolution.l_cache);
   require_most(std::size_t{1} << 20, "num_hidden_layers * num_experts",
                config.num_hidden_layers * config.num_experts);

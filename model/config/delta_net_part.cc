@@ -123,6 +123,7 @@ void read_delta_net(const JsonNode& fields, const std::string& where, Checkpoint
     return read_kimi_recurrence(fields.at("linear_attn_config"), where, config);
   if (config.delta_net.decay_floor != 0.0) return read_ling_recurrence(fields, where, config);
   fields.update({"linear_allow_neg_eigval"}, config.delta_net.allow_neg_eigval);
+  fields.update({"output_gate_type"}, config.delta_net.output_gate);
   fields.update_count({"full_attention_interval"}, config.delta_net.full_attention_interval);
   read_numbers(kDeltaNetNumbers, fields, config.delta_net);
 }

@@ -85,6 +85,7 @@ struct DeltaNetConfig {
   std::size_t value_head_dim = 0;
   std::size_t conv_kernel_dim = 0;
   bool allow_neg_eigval = false;  // strengths up to 2
+  std::string output_gate{};      // activation of output gates; empty: silu
   double decay_floor = 0.0;       // Ling: the logarithm of the strongest decay; 0: no limit
   std::size_t first_layer = 1;    // number of the first layer in Kimi's lists of layers
 

@@ -14,7 +14,8 @@ std::string_view obstacle(const AttentionSpec& attention) {
   if (!attention.alibi_slopes.empty()) return "ALiBi";
   if (attention.sinks) return "attention sinks";
   if (attention.relative_bias) return "relative positions";
-  if (attention.block_indexer) return "attention to blocks that an indexer chooses";
+  if (attention.block_indexer || attention.pooled_indexer)
+    return "attention to blocks that an indexer chooses";
   if (attention.shared_kv_layer) return "layers that share keys and values";
   return "";
 }

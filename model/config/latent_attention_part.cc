@@ -121,4 +121,21 @@ void read_block_indexer(const JsonNode& fields, const std::string& where, Checkp
   if (!indexer.layers.empty()) indexer.layers.resize(config.num_hidden_layers);
 }
 
+void read_pooled_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  constexpr std::size_t kMost = 65536;
+  PooledIndexerConfig& indexer = config.pooled_indexer;
+  read_numbers(kPooledIndexerNumbers, fields, indexer);
+  require<ConfigError>(
+      indexer.n_heads <= kMost && indexer.head_dim <= kMost && indexer.head_dim >= rotary_dim(config),
+      "{}: indexer_n_heads must be at most 65536, and indexer_head_dim from the number of rotated elements, "
+      "{}, to 65536, found {} and {}; check config.json",
+      where, rotary_dim(config), indexer.n_heads, indexer.head_dim);
+  require<ConfigError>(
+      indexer.budget <= std::size_t{1} << 24 && indexer.compress_ratio <= indexer.budget &&
+          indexer.budget % indexer.compress_ratio == 0,
+      "{}: indexer_budget must be a multiple of indexer_compress_ratio of at most 16777216, found {} and {}; "
+      "check config.json",
+      where, indexer.budget, indexer.compress_ratio);
+}
+
 }  // namespace tp

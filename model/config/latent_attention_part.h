@@ -74,6 +74,24 @@ inline constexpr std::array kBlockIndexerTensors = std::to_array<PartTensor<Bloc
     {&BlockIndexerNames::k_norm, "index_k_norm", "indexer.k_norm", gguf_norm, false},
 });
 
+// An indexer of grouped-query attention, which chooses pools of positions. Queries of all heads and the key
+// are rows of one tensor in checkpoints.
+struct PooledIndexerNames {
+  std::string qk_proj;
+  std::string q_proj;
+  std::string k_proj;
+  std::string q_norm;
+  std::string k_norm;
+};
+
+inline constexpr std::array kPooledIndexerTensors = std::to_array<PartTensor<PooledIndexerNames>>({
+    {&PooledIndexerNames::qk_proj, "index_qk_proj"},
+    {&PooledIndexerNames::q_proj, "index_q_proj", "indexer.q_proj", nullptr, false},
+    {&PooledIndexerNames::k_proj, "index_k_proj", "indexer.k_proj", nullptr, false},
+    {&PooledIndexerNames::q_norm, "q_layernorm", "indexer.q_norm", gguf_norm, false},
+    {&PooledIndexerNames::k_norm, "k_layernorm", "indexer.k_norm", gguf_norm, false},
+});
+
 struct LatentAttentionConfig {
   std::size_t q_lora_rank = 0;  // 0: none
   std::size_t kv_lora_rank = 0;
@@ -134,6 +152,24 @@ inline constexpr std::array kBlockIndexerNumbers = std::to_array<PartNumber<Bloc
      "attention.indexer.local_blocks"},
 });
 
+// Indexers choose pools of positions that all heads read.
+struct PooledIndexerConfig {
+  std::size_t n_heads = 0;  // 0: no such indexers
+  std::size_t head_dim = 0;
+  std::size_t budget = 0;          // positions
+  std::size_t compress_ratio = 0;  // positions of a pool
+
+  bool operator==(const PooledIndexerConfig&) const = default;
+};
+
+// GGUF files have a list of compression ratios, with 0 for layers without an indexer.
+inline constexpr std::array kPooledIndexerNumbers = std::to_array<PartNumber<PooledIndexerConfig>>({
+    {&PooledIndexerConfig::n_heads, {"indexer_n_heads"}, "attention.indexer.head_count"},
+    {&PooledIndexerConfig::head_dim, {"indexer_head_dim"}, "attention.indexer.key_length"},
+    {&PooledIndexerConfig::budget, {"indexer_budget"}, "attention.indexer.top_k"},
+    {&PooledIndexerConfig::compress_ratio, {"indexer_compress_ratio"}},
+});
+
 // Reads the fields of latent attention, if the model has it. Sizes must be read already. Throws
 // CheckpointError.
 void read_latent_attention(const JsonNode& fields, CheckpointConfig& config);
@@ -145,5 +181,9 @@ void read_indexer(const JsonNode& fields, const std::string& where, CheckpointCo
 // Reads the fields of indexers of blocks. Heads, RoPE and num_hidden_layers must be read already. Throws
 // CheckpointError and ConfigError; `where` names the file.
 void read_block_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
+
+// Reads the fields of indexers of pools. Heads and RoPE must be read already. Throws CheckpointError and
+// ConfigError; `where` names the file.
+void read_pooled_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
 
 }  // namespace tp

@@ -1,12 +1,15 @@
-// Inputs per layer: their tensors, and their sizes in config.json. The tensors of self-conditioning, an input
-// of the first layer.
+// Inputs per layer and hash tables: their tensors, and their sizes in config.json. The tensors of
+// self-conditioning, an input of the first layer.
 #pragma once
 
 #include "model/config/part_table.h"
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace tp {
 
@@ -48,6 +51,59 @@ inline constexpr std::array kSelfConditioningTensors = std::to_array<PartTensor<
     {&SelfConditioningNames::gate_proj, "gate_proj"},
     {&SelfConditioningNames::up_proj, "up_proj"},
     {&SelfConditioningNames::down_proj, "down_proj"},
+});
+
+// A hash table before attention (HashTableSpec).
+struct HashTableNames {
+  std::string table{};       // one tensor, or
+  std::string shards{};      // tensors with equal numbers of rows: followed by the shard's number
+  std::string only_table{};  // GGUF files have one table, outside of the blocks
+  std::string key_proj{};
+  std::string value_proj{};
+  std::string key_norm{};
+  std::string query_norm{};
+  std::string conv_norm{};
+  std::string conv{};
+};
+
+inline constexpr std::array kHashTableTensors = std::to_array<PartTensor<HashTableNames>>({
+    {&HashTableNames::table},
+    {&HashTableNames::shards},
+    {&HashTableNames::only_table},
+    {&HashTableNames::key_proj, "key_proj", "ple_key"},
+    {&HashTableNames::value_proj, "value_proj", "ple_value"},
+    {&HashTableNames::key_norm, "norm_key", "ple_norm_key", gguf_norm, false},
+    {&HashTableNames::query_norm, "norm_query", "ple_norm_query", gguf_norm, false},
+    {&HashTableNames::conv_norm, "norm_conv", "ple_norm_conv", gguf_norm, false},
+    {&HashTableNames::conv, "conv1d", "ple_conv1d", nullptr, false},
+});
+
+struct HashTableConfig {
+  std::vector<std::size_t> layers{};  // layers with a table; empty: none
+  std::size_t embed_dim = 0;          // elements of a token's rows; 0: the family has no tables
+  std::size_t conv_kernel = 0;
+  std::size_t ngram_size = 0;  // tokens of the longest n-gram
+  std::size_t heads_per_ngram = 0;
+  std::size_t vocab_size_base = 0;  // the smallest possible number of a head's rows
+  std::size_t rows_multiple = 1;    // divides the number of rows of a table
+  std::size_t shards = 1;
+  std::size_t seed = 0;
+  // Constants of the first table's hashes, if the file has them. Otherwise they follow from the other fields.
+  std::vector<std::uint64_t> multipliers{};
+  std::vector<std::uint64_t> sizes{};
+  std::optional<std::size_t> boundary{};  // empty: the first eos_token_id
+
+  bool operator==(const HashTableConfig&) const = default;
+};
+
+inline constexpr std::array kHashTableNumbers = std::to_array<PartNumber<HashTableConfig>>({
+    {&HashTableConfig::embed_dim, {"ple_embed_dim"}},
+    {&HashTableConfig::conv_kernel, {"ple_conv_kernel_size"}, "ple.conv_kernel"},
+    {&HashTableConfig::ngram_size, {"ngram_size"}, "ple.ngram_size"},
+    {&HashTableConfig::heads_per_ngram, {"heads_per_ngram"}, "ple.heads_per_ngram"},
+    {&HashTableConfig::vocab_size_base, {"ngram_vocab_size_base"}},
+    {&HashTableConfig::rows_multiple, {"make_ngram_vocab_size_divisible_by"}},
+    {&HashTableConfig::shards, {"split_ngram_parts"}},
 });
 
 struct LayerInputConfig {

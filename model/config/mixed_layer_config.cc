@@ -2,6 +2,8 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -101,6 +103,46 @@ void read_hyper_connections(const JsonNode& fields, const std::string& where, Ch
                        where, connection.eps, connection.magnitude);
 }
 
+std::uint64_t constant_of_hash(const JsonNode& node) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 62;
+  return static_cast<std::uint64_t>(node.integer_below(kLimit));
+}
+
+// Layers are counted from 1. GGUF files have the constants of hashes.
+void read_hash_tables(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  constexpr std::size_t kMost = 65536;
+  HashTableConfig& table = config.hash_table;
+  if (table.conv_kernel == 0) return;  // a family without hash tables
+  table.embed_dim = config.hidden_size;
+  read_numbers(kHashTableNumbers, fields, table);
+  fields.update_count({"seed"}, table.seed);
+  table.multipliers = fields.list_or_empty("ple_layer_multipliers", constant_of_hash);
+  table.sizes = fields.list_or_empty("ple_head_vocab_sizes", constant_of_hash);
+  if (fields.has("ple_eos_token_id")) table.boundary = fields.at("ple_eos_token_id").count();
+  std::set<std::size_t> layers;
+  for (const std::size_t layer : fields.list_or_empty("ple_layer_ids", &JsonNode::size)) {
+    require<ConfigError>(layer <= config.num_hidden_layers,
+                         "{}: ple_layer_ids must be layers 1 to {} (num_hidden_layers), found {}; check "
+                         "config.json",
+                         where, config.num_hidden_layers, layer);
+    layers.insert(layer - 1);
+  }
+  table.layers.assign(layers.begin(), layers.end());
+  require<ConfigError>(table.ngram_size >= 2 && table.ngram_size <= 64 && table.heads_per_ngram <= kMost &&
+                           table.embed_dim % ((table.ngram_size - 1) * table.heads_per_ngram) == 0,
+                       "{}: ngram_size must be 2 to 64, and ple_embed_dim a multiple of (ngram_size - 1) x "
+                       "heads_per_ngram, found {}, {} and {}; check config.json",
+                       where, table.ngram_size, table.embed_dim, table.heads_per_ngram);
+  require<ConfigError>(table.conv_kernel <= 256 && table.shards <= kMost,
+                       "{}: ple_conv_kernel_size must be at most 256 and split_ngram_parts at most {}, found "
+                       "{} and {}; check config.json",
+                       where, kMost, table.conv_kernel, table.shards);
+  require<ConfigError>(config.vocab_size < std::size_t{1} << 24,
+                       "{}: vocab_size must be less than 16777216 with hash tables, found {}; use another "
+                       "model",
+                       where, config.vocab_size);
+}
+
 // The streams are as many as the sums that layers begin, and one more.
 void read_attention_residuals(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   constexpr std::size_t kMostSums = 256;
@@ -185,6 +227,9 @@ void read_mixed_layers(const JsonNode& fields, const std::string& where, Checkpo
   fields.update({"enable_moe_block"}, config.enable_moe_block);
   read_mlps_of_layers(fields, where, config);
   read_hyper_connections(fields, where, config);
+  if (config.low_rank_connection.count != 0)
+    read_numbers(kLowRankConnectionNumbers, fields, config.low_rank_connection);
+  read_hash_tables(fields, where, config);
   read_attention_residuals(fields, where, config);
   read_gating(fields, config);
   read_heads_of_layers(fields, where, config);

@@ -15,7 +15,7 @@ std::string_view obstacle(const BlockSpec& block) {
   if (indexer_of(block) != nullptr) return "indexers, which score earlier tokens";
   const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
   if (attention == nullptr) return "";
-  if (attention->block_indexer) return "indexers, which score earlier tokens";
+  if (attention->block_indexer || attention->pooled_indexer) return "indexers, which score earlier tokens";
   if (attention->pattern.chunk) return "attention within chunks";
   if (attention->shared_kv_layer) return "layers that use the keys and values of earlier layers";
   return "";

@@ -4,9 +4,9 @@
 // et al., Alternating Updates for Efficient Transformers, 2023. Laurel: a learned addend of low rank. Source:
 // Menghani et al., LAuReL: Learned Augmented Residual Layer, 2024. Hyper-connections: several streams, of
 // which each half of a block reads a weighted sum, and which it may mix. Source: Zhu et al.,
-// Hyper-Connections, 2024. Attention
-// residuals: each half of a block attends to the sums that earlier blocks have left. Source: Moonshot AI,
-// Kimi-K3, 2026.
+// Hyper-Connections, 2024. Those of low rank also replace norms. Source: Qwen Team, Qwen3.8-Flash-Next, 2026.
+// Attention residuals: each half of a block attends to the sums that earlier blocks have left. Source:
+// Moonshot AI, Kimi-K3, 2026.
 #pragma once
 
 #include "model/config/part_table.h"
@@ -131,6 +131,46 @@ void write_hyper_connections(const HyperConnectionConfig& config, Values& values
   else
     values.number("hyper_connection.magnitude", config.magnitude);
 }
+
+// Instead of the norm before each half of a block, and instead of the final norm, where nothing is injected.
+struct LowRankConnectionNames {
+  std::string norm;
+  std::string down;
+  std::string up;
+  std::string inject;
+};
+
+inline constexpr std::array kAttentionLowRankTensors = std::to_array<PartTensor<LowRankConnectionNames>>({
+    {&LowRankConnectionNames::norm, "hc_norm", "hc_attn_norm", gguf_norm, false},
+    {&LowRankConnectionNames::down, "input_mix_weight_down", "hc_attn_down"},
+    {&LowRankConnectionNames::up, "input_mix_weight_up", "hc_attn_up"},
+    {&LowRankConnectionNames::inject, "block_inject_weight", "hc_attn_inject", nullptr, false},
+});
+
+inline constexpr std::array kFeedForwardLowRankTensors = std::to_array<PartTensor<LowRankConnectionNames>>({
+    {&LowRankConnectionNames::norm, "hc_norm", "hc_ffn_norm", gguf_norm, false},
+    {&LowRankConnectionNames::down, "input_mix_weight_down", "hc_ffn_down"},
+    {&LowRankConnectionNames::up, "input_mix_weight_up", "hc_ffn_up"},
+    {&LowRankConnectionNames::inject, "block_inject_weight", "hc_ffn_inject", nullptr, false},
+});
+
+inline constexpr std::array kLastLowRankTensors = std::to_array<PartTensor<LowRankConnectionNames>>({
+    {&LowRankConnectionNames::norm, "hc_norm", "output_hc_norm", gguf_norm, false},
+    {&LowRankConnectionNames::down, "input_mix_weight_down", "output_hc_down"},
+    {&LowRankConnectionNames::up, "input_mix_weight_up", "output_hc_up"},
+});
+
+struct LowRankConnectionConfig {
+  std::size_t count = 0;  // streams; 0: no such connections
+  std::size_t rank = 0;
+
+  bool operator==(const LowRankConnectionConfig&) const = default;
+};
+
+inline constexpr std::array kLowRankConnectionNumbers = std::to_array<PartNumber<LowRankConnectionConfig>>({
+    {&LowRankConnectionConfig::count, {"hc_count"}, "hyper_connection.count"},
+    {&LowRankConnectionConfig::rank, {"hc_lowrank"}, "hyper_connection.low_rank"},
+});
 
 // Before a half of a block, and before the final norm. GGUF files have the product of both.
 struct DepthAttentionNames {

@@ -5,6 +5,7 @@
 #include "model/config/attention_spec.h"
 #include "model/config/checkpoint_config.h"
 #include "model/config/diffusion_spec.h"
+#include "model/config/ngrams/ngram_hash.h"
 #include "model/config/tensor_names.h"
 #include "model/kernels/simd/vector/activation.h"
 #include "model/kernels/situ.h"
@@ -174,6 +175,18 @@ struct HyperConnectionSpec {
   bool operator==(const HyperConnectionSpec&) const = default;
 };
 
+// Several streams, side by side, which begin as copies of the embedding. x is a token's streams, each after
+// its norm. A half of a block has no norm. It reads the mean over streams of sigmoid(up(silu(down(x) /
+// streams))) * x, where `down` has `rank` rows, and adds 2 * sigmoid(inject(x) / streams)[s] times its output
+// to stream s. The LM head reads such a mean. Source: Qwen Team, Qwen3.8-Flash-Next, 2026.
+struct LowRankConnectionSpec {
+  std::size_t streams = 0;
+  std::size_t rank = 0;
+  NormSpec norm;  // each stream has its own gain
+
+  bool operator==(const LowRankConnectionSpec&) const = default;
+};
+
 // Each half of a block reads a weighted sum of vectors: of the running sum, and of the running sums at the
 // beginning of earlier layers that began a new one. A vector's weight is the softmax of weight .
 // norm(vector). A layer that begins a sum keeps the running sum, which its attention's output then replaces;
@@ -185,6 +198,27 @@ struct DepthAttentionSpec {
   NormSpec norm;
 
   bool operator==(const DepthAttentionSpec&) const = default;
+};
+
+// Adds vectors that the last tokens choose from a large table to all streams, before attention. The rows that
+// `hash` chooses, side by side, are projected to a value, and to a key for each stream. The gate of a stream
+// x is sigmoid(sign(d) * sqrt(|d|)), where d = norm(key) . norm(x) / sqrt(hidden_size). The addend is y +
+// silu(convolution(norm(y))), where y = gate * value. The convolution has its own weights for each channel of
+// each stream. Each stream has its own gains. Source: Qwen Team, Qwen3.8-Flash-Next, 2026.
+struct HashTableSpec {
+  NgramHash hash;
+  std::size_t row_size = 0;
+  std::size_t rows = 0;    // including padding
+  std::size_t shards = 1;  // tensors with equal numbers of rows
+  std::size_t streams = 1;
+  std::size_t conv_kernel = 0;
+  std::size_t conv_dilation = 1;  // tokens from one tap of the convolution to the next
+  NormSpec norm;
+
+  // Elements of a token's rows.
+  std::size_t embed_dim() const { return hash.heads() * row_size; }
+
+  bool operator==(const HashTableSpec&) const = default;
 };
 
 struct BlockSpec {
@@ -210,9 +244,11 @@ struct BlockSpec {
   float residual_scale = 1.0F;                     // scales the outputs of both halves
   std::optional<ParallelExpertsSpec> parallel_experts{};
   std::optional<LayerInputSpec> layer_input{};
+  std::optional<HashTableSpec> hash_table{};  // only with hyper-connections of low rank
   std::optional<LaurelSpec> laurel{};
   std::optional<AltUpSpec> altup{};
   std::optional<HyperConnectionSpec> hyper_connection{};
+  std::optional<LowRankConnectionSpec> low_rank_connection{};
   std::optional<DepthAttentionSpec> depth_attention{};
   bool output_scale = false;         // a learned factor of the stream after the block
   bool canvas_output_scale = false;  // tokens of a canvas have another such factor
@@ -437,6 +473,12 @@ inline const HyperConnectionSpec* hyper_connection_of(const ModelSpec& spec) {
                                                                       : nullptr;
 }
 
+// The hyper-connections of low rank of all blocks; null if the model has none.
+inline const LowRankConnectionSpec* low_rank_connection_of(const ModelSpec& spec) {
+  const bool has = !spec.blocks.empty() && spec.blocks.front().low_rank_connection;
+  return has ? &*spec.blocks.front().low_rank_connection : nullptr;
+}
+
 // The first layer's attention residuals; null if the model has none.
 inline const DepthAttentionSpec* depth_attention_of(const ModelSpec& spec) {
   return !spec.blocks.empty() && spec.blocks.front().depth_attention ? &*spec.blocks.front().depth_attention
@@ -447,6 +489,8 @@ inline const DepthAttentionSpec* depth_attention_of(const ModelSpec& spec) {
 inline std::size_t streams_of(const ModelSpec& spec) {
   if (const AltUpSpec* const altup = altup_of(spec)) return altup->streams;
   if (const HyperConnectionSpec* const connection = hyper_connection_of(spec)) return connection->streams;
+  if (const LowRankConnectionSpec* const connection = low_rank_connection_of(spec))
+    return connection->streams;
   if (const DepthAttentionSpec* const depth = depth_attention_of(spec)) return depth->sums + 1;
   const bool two = !spec.blocks.empty() && spec.blocks.front().wiring == BlockSpec::Wiring::reversible;
   return two ? 2 : 1;
@@ -456,7 +500,7 @@ inline std::size_t streams_of(const ModelSpec& spec) {
 // are concatenated.
 inline std::size_t state_size(const ModelSpec& spec) {
   const bool is_one_stream = altup_of(spec) != nullptr || hyper_connection_of(spec) != nullptr ||
-                             depth_attention_of(spec) != nullptr;
+                             low_rank_connection_of(spec) != nullptr || depth_attention_of(spec) != nullptr;
   return is_one_stream ? spec.hidden_size : streams_of(spec) * spec.hidden_size;
 }
 
@@ -481,6 +525,8 @@ const MambaSpec* first_mixer(const ModelSpec& spec);
 const IndexerSpec* indexer_of(const BlockSpec& block);
 // A block's indexer of blocks; null if it has none.
 const BlockIndexerSpec* block_indexer_of(const BlockSpec& block);
+// A block's indexer of pools in grouped-query attention; null if it has none.
+const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block);
 // The most positions that any indexer of latent attention chooses for a token; 0 if there are no indexers.
 std::size_t most_chosen(const ModelSpec& spec);
 // The indexer of the first layer that has one; null: none.

@@ -20,8 +20,10 @@ struct GgufTensorNames {
   std::string token_types = "token_types";
   std::string embedding_norm = "token_embd_norm";
   PerLayerInputNames per_layer_inputs = gguf_names(kPerLayerInputTensors);
+  std::string hash_table = "per_layer_token_embd";
   AltUpStreamNames altup_streams = gguf_names(kAltUpStreamTensors);
   HyperConnectionNames last_connection = gguf_names(kLastConnectionTensors);
+  LowRankConnectionNames last_low_rank = gguf_names(kLastLowRankTensors);
   DepthAttentionNames last_residual = gguf_names(kLastResidualTensors);
   std::string final_norm = "output_norm";
   std::string lm_head = "output";
@@ -66,8 +68,10 @@ struct TensorNames {
   std::string embedding_projection{};
   std::string relative_bias{};
   PerLayerInputNames per_layer_inputs{};
+  std::string hash_table{};  // HashTableNames::only_table
   AltUpStreamNames altup_streams{};
   HyperConnectionNames last_connection{};
+  LowRankConnectionNames last_low_rank{};
   DepthAttentionNames last_residual{};
   SelfConditioningNames self_conditioning{};
   std::string final_norm;

@@ -33,8 +33,8 @@ void copy_last_rows(const RecurrentRun& run, std::size_t state_rows, TensorView<
 
 // Rows [begin, end) of the run.
 void convolve(TensorView<const float> x, TensorView<const float> weight, std::span<const float> bias,
-              std::optional<Activation> activation, const RecurrentRun& run, std::size_t begin,
-              std::size_t end, TensorView<float> out) {
+              std::optional<Activation> activation, const RecurrentRun& run, std::size_t dilation,
+              std::size_t begin, std::size_t end, TensorView<float> out) {
   const std::size_t channels = x.columns();
   for (std::size_t token = begin; token < end; ++token) {
     float* const sum = out.row(run.first_token + token);
@@ -43,7 +43,7 @@ void convolve(TensorView<const float> x, TensorView<const float> weight, std::sp
     else
       std::copy_n(bias.data(), channels, sum);
     for (std::size_t tap = 0; tap < weight.rows(); ++tap) {
-      const float* const from = row_of(run, weight.rows() - 1, x, token + tap);
+      const float* const from = row_of(run, (weight.rows() - 1) * dilation, x, token + tap * dilation);
       if (from == nullptr) continue;
       const float* const factor = weight.row(tap);
 #pragma omp simd
@@ -69,17 +69,28 @@ float softplus(float x) { return x > 20.0F ? x : std::log1p(std::exp(x)); }
 
 void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
                         std::span<const float> bias, std::optional<Activation> activation,
-                        std::span<const RecurrentRun> runs, TensorView<float> out) {
+                        std::span<const RecurrentRun> runs, TensorView<float> out, std::size_t dilation) {
   assert(x.columns() == weight.columns() && x.rows() == out.rows());
   assert(bias.empty() || bias.size() == x.columns());
   if (x.empty()) return;
   for (const RecurrentRun& run : runs) {
     for_thread_parts(run.tokens, run.tokens * weight.size(), [&](std::size_t begin, std::size_t end) {
-      convolve(x, weight, bias, activation, run, begin, end, out);
+      convolve(x, weight, bias, activation, run, dilation, begin, end, out);
     });
-    for (const StateCopy& copy : run.copies)
-      copy_last_rows(run, weight.rows() - 1, x, copy.tokens, copy.state);
-    copy_last_rows(run, weight.rows() - 1, x, run.tokens, run.state);
+  }
+  keep_last_rows(runs, (weight.rows() - 1) * dilation, x);
+}
+
+const float* row_before(const RecurrentRun& run, std::size_t state_rows, TensorView<const float> x,
+                        std::size_t token, std::size_t back) {
+  assert(back <= token + state_rows);
+  return row_of(run, state_rows, x, token + state_rows - back);
+}
+
+void keep_last_rows(std::span<const RecurrentRun> runs, std::size_t state_rows, TensorView<const float> x) {
+  for (const RecurrentRun& run : runs) {
+    for (const StateCopy& copy : run.copies) copy_last_rows(run, state_rows, x, copy.tokens, copy.state);
+    copy_last_rows(run, state_rows, x, run.tokens, run.state);
   }
 }
 

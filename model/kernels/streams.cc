@@ -208,6 +208,43 @@ void sum_streams(TensorView<const float> weights, TensorView<const float> stream
   });
 }
 
+void gate_by_agreement(TensorView<const float> keys, TensorView<const float> queries,
+                       TensorView<const float> value, TensorView<float> out) {
+  if (out.empty()) return;
+  const std::size_t size = value.columns();
+  assert(keys.columns() == out.columns() && queries.columns() == out.columns());
+  for_thread_parts(out.rows(), 2 * out.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      for (std::size_t first = 0; first < out.columns(); first += size) {
+        const float d = product(keys.row(token) + first, queries.row(token) + first, size) /
+                        std::sqrt(static_cast<float>(size));
+        const float root = d == 0.0F ? 0.0F : std::copysign(std::sqrt(std::max(std::abs(d), 1e-6F)), d);
+        const float gate = 1.0F / (1.0F + std::exp(-root));
+        for (std::size_t i = 0; i < size; ++i) out.row(token)[first + i] = gate * value.row(token)[i];
+      }
+    }
+  });
+}
+
+void mean_of_streams(TensorView<const float> streams, TensorView<float> out) {
+  if (out.empty()) return;
+  const std::size_t size = out.columns();
+  const std::size_t count = streams.columns() / size;
+  assert(streams.columns() == count * size && streams.rows() == out.rows());
+  const float part = 1.0F / static_cast<float>(count);
+  for_thread_parts(streams.rows(), streams.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t token = begin; token < end; ++token) {
+      float* const sum = out.row(token);
+      std::copy_n(streams.row(token), size, sum);
+      for (std::size_t s = 1; s < count; ++s) {
+        const float* const stream = streams.row(token) + s * size;
+        for (std::size_t i = 0; i < size; ++i) sum[i] += stream[i];
+      }
+      for (std::size_t i = 0; i < size; ++i) sum[i] *= part;
+    }
+  });
+}
+
 void add_to_streams(TensorView<const float> weights, TensorView<const float> y, TensorView<float> streams) {
   if (streams.empty()) return;
   const std::size_t size = y.columns();

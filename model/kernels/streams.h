@@ -30,6 +30,15 @@ void sigmoid_gates(float factor, float addend, TensorView<float> x);
 // out = the sum over streams of weights[s] * x[s]. weights: [tokens, streams], out: [tokens, size].
 void sum_streams(TensorView<const float> weights, TensorView<const float> streams, TensorView<float> out);
 
+// out[s] = sigmoid(sign(d) * sqrt(max(|d|, 1e-6))) * value for each stream s, with d = keys[s] . queries[s] /
+// sqrt(size), and the sigmoid of 0 if d is 0. keys, queries, out: [tokens, streams * size], value: [tokens,
+// size].
+void gate_by_agreement(TensorView<const float> keys, TensorView<const float> queries,
+                       TensorView<const float> value, TensorView<float> out);
+
+// out = the mean of all streams. out: [tokens, size].
+void mean_of_streams(TensorView<const float> streams, TensorView<float> out);
+
 // Each stream s becomes x[s] + weights[s] * y. weights: [tokens, streams], y: [tokens, size].
 void add_to_streams(TensorView<const float> weights, TensorView<const float> y, TensorView<float> streams);
 

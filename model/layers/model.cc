@@ -181,6 +181,8 @@ void Model::run(Communicator* comm, const Batch& batch, const KvCache& cache, Wo
 TensorView<float> Model::end(TensorView<float> streams, const StepContext& step) const {
   if (altup_) return altup_->end(streams, step);
   if (const auto* const last = std::get_if<LastConnection>(&last_connection_)) return (*last)(streams, step);
+  if (const auto* const last = std::get_if<LowRankConnection>(&last_connection_))
+    return last->mixed(streams, step);
   if (const auto* const last = std::get_if<DepthAttention>(&last_connection_)) return (*last)(streams, step);
   return streams;
 }
@@ -284,6 +286,10 @@ StepWork Model::work(std::size_t tokens) const {
   };
   if (embed_tokens_ && embed_tokens_ != output_tokens_) take(*embed_tokens_);
   if (per_layer_inputs_) take(per_layer_inputs_->table());
+  for (const auto& block : blocks_) {
+    if (const HashTable* const table = hash_table_of(*block))
+      work.blocks = work.blocks - table->rows().loaded();
+  }
   if (output_tokens_) work.head = take(*output_tokens_);
   return work;
 }

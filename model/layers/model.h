@@ -8,6 +8,7 @@
 #include "model/layers/blocks/decoder_block.h"
 #include "model/layers/blocks/depth_attention.h"
 #include "model/layers/blocks/hyper_connection.h"
+#include "model/layers/blocks/low_rank_connection.h"
 #include "model/layers/blocks/residual.h"
 #include "model/layers/draft_context.h"
 #include "model/layers/draft_vocabulary.h"
@@ -45,8 +46,9 @@ struct StepLimits {
 
 // A rank's work in one step: weights to read and multiply by, and sums over ranks. Computed from shapes.
 struct StepWork {
-  LoadedWeights blocks;  // all weights except vocabulary tables; a token uses only the experts chosen for it
-  LoadedWeights head;    // the LM head, used only for output rows
+  // All weights except vocabulary tables and hash tables. A token uses only the experts chosen for it.
+  LoadedWeights blocks;
+  LoadedWeights head;  // the LM head, used only for output rows
   SumTally sums;
 };
 
@@ -67,12 +69,12 @@ class Model {
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
   // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, GroupNorm, NextTokenInput,
-  // Mamba1, PerLayerInputs and SelfConditioning, for experts with a latent, and for gates with a cutoff.
-  // `on_logits` receives the logits of the output rows in groups of at most kLogitRows rows. Each call passes
-  // the index of the group's first output and this rank's shard of the logits, [rows, local_vocab].
-  // `on_hidden` receives the hidden rows after the final norm, grouped the same way: [rows, state_size], the
-  // same on every rank. An encoder runs first, on Batch::inputs, and also passes the inputs' hidden rows to
-  // `on_hidden`. Collective; throws CommError.
+  // Mamba1, HashTable, PerLayerInputs and SelfConditioning, for experts with a latent, and for gates with a
+  // cutoff. `on_logits` receives the logits of the output rows in groups of at most kLogitRows rows. Each
+  // call passes the index of the group's first output and this rank's shard of the logits, [rows,
+  // local_vocab]. `on_hidden` receives the hidden rows after the final norm, grouped the same way: [rows,
+  // state_size], the same on every rank. An encoder runs first, on Batch::inputs, and also passes the inputs'
+  // hidden rows to `on_hidden`. Collective; throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
   // Passes the residual stream, [tokens, hidden_size], from stage to stage, and after it the choice of shared
@@ -209,7 +211,7 @@ class Model {
   std::optional<PerLayerInputs> per_layer_inputs_;
   std::optional<AltUpProjections> altup_;
   // Set in the last stage: makes one stream of several, if AltUp doesn't.
-  std::variant<std::monostate, LastConnection, DepthAttention> last_connection_;
+  std::variant<std::monostate, LastConnection, LowRankConnection, DepthAttention> last_connection_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t most_chosen_ = 0;           // positions that an indexer chooses; 0: there are no indexers
   bool shares_indexers_ = false;          // whether layers use the choice of an earlier layer's indexer

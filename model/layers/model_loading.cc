@@ -304,6 +304,8 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   if (stage.is_last()) {
     if (const HyperConnectionSpec* const connection = hyper_connection_of(spec))
       last_connection_ = LastConnection(loader, *connection, hidden_size_, names.last_connection);
+    if (const LowRankConnectionSpec* const connection = low_rank_connection_of(spec))
+      last_connection_ = LowRankConnection(loader, *connection, hidden_size_, names.last_low_rank);
     if (const DepthAttentionSpec* const depth = depth_attention_of(spec))
       last_connection_ =
           DepthAttention(loader, depth->norm, depth->sums, false, hidden_size_, names.last_residual);
@@ -347,6 +349,8 @@ std::size_t count_parameters(const ModelSpec& spec) {
 std::size_t count_active_parameters(const ModelSpec& spec) {
   std::size_t total = count_parameters(spec) - spec.unused_parameters;
   for (const BlockSpec& block : spec.blocks) {
+    if (const auto& table = block.hash_table; table)
+      total -= table->rows * table->row_size - table->embed_dim();
     const MixtureOfExpertsSpec* const experts = experts_in(block);
     if (experts == nullptr) continue;
     const RouterSpec& router = experts->router;

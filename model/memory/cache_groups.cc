@@ -31,7 +31,8 @@ std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
   const auto* const attention = std::get_if<AttentionSpec>(&part);
   if (attention == nullptr) return 0;
   const std::size_t of_head =
-      2 * attention->head_dim + (attention->block_indexer ? attention->block_indexer->head_dim : 0);
+      2 * attention->head_dim + (attention->block_indexer ? attention->block_indexer->head_dim : 0) +
+      (attention->pooled_indexer ? attention->pooled_indexer->head_dim / attention->pooled_indexer->pool : 0);
   return of_head * ((attention->num_key_value_heads + ranks - 1) / ranks);
 }
 

@@ -151,6 +151,7 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     const std::string& name = names.per_layer_inputs.*layer;
     if (!name.empty()) add(names.prefix + name, {.tensor = stored.per_layer_inputs.*layer});
   }
+  if (!names.hash_table.empty()) add(names.hash_table, {.tensor = stored.hash_table});
   for (const auto& tensor : kAltUpStreamTensors) {
     const std::string& name = names.altup_streams.*tensor.name;
     if (!name.empty()) add(names.prefix + name + ".#", {.tensor = stored.altup_streams.*tensor.name});
@@ -158,6 +159,12 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
   for (const auto& tensor : kLastConnectionTensors) {
     const std::string& name = names.last_connection.*tensor.name;
     if (!name.empty()) add(names.prefix + name, {.tensor = stored.last_connection.*tensor.name});
+  }
+  for (const auto& tensor : kLastLowRankTensors) {
+    const std::string& name = names.last_low_rank.*tensor.name;
+    if (name.empty()) continue;
+    add(names.prefix + name, {.tensor = stored.last_low_rank.*tensor.name,
+                              .addend = tensor.place != nullptr ? -stored.norm_offset : 0.0F});
   }
   if (!names.last_residual.proj.empty())
     add(names.prefix + names.last_residual.proj, {.tensor = stored.last_residual.proj});

@@ -101,10 +101,20 @@ AttentionShape indexer_shape(const BlockIndexerSpec& indexer, const kernels::KvL
           .multiplications = static_cast<double>(layout.kv_heads * indexer.head_dim)};
 }
 
+// The scores of an indexer of pools, whose heads every rank has.
+AttentionShape indexer_shape(const PooledIndexerSpec& indexer, const kernels::KvLayout& layout) {
+  return {.layers = 1,
+          .bytes_per_position = static_cast<double>(layout.index_panel_bytes()) /
+                                static_cast<double>(kernels::KvLayout::kPanel * indexer.pool),
+          .multiplications =
+              static_cast<double>(indexer.num_heads * indexer.head_dim) / static_cast<double>(indexer.pool)};
+}
+
 // The positions that attention reads in a layer, if an indexer chooses them.
 CacheWindow chosen_positions(const BlockSpec& block) {
   if (const IndexerSpec* const indexer = indexer_of(block)) return indexer->most_positions();
   if (const BlockIndexerSpec* const indexer = block_indexer_of(block)) return indexer->most_positions();
+  if (const PooledIndexerSpec* const indexer = pooled_indexer_of(block)) return indexer->most_positions();
   return std::nullopt;
 }
 
@@ -151,6 +161,8 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
       add_layer(indexer_shape(*indexer, layouts[layer], owned), shapes);
     if (const BlockIndexerSpec* const of_blocks = block_indexer_of(block))
       add_layer(indexer_shape(*of_blocks, layouts[layer]), shapes);
+    if (const PooledIndexerSpec* const of_pools = pooled_indexer_of(block))
+      add_layer(indexer_shape(*of_pools, layouts[layer]), shapes);
   }
   return shapes;
 }

@@ -19,9 +19,11 @@ struct LayerClass {
   std::size_t reach = SIZE_MAX;  // tokens that a token sees
   std::size_t heads = 0;
   std::size_t kv_heads = 0;
+  std::size_t kind = 0;  // states of different kinds have different parts
 
   bool operator<(const LayerClass& other) const {
-    return std::tuple(other.reach, heads, kv_heads) < std::tuple(reach, other.heads, other.kv_heads);
+    return std::tuple(other.reach, heads, kv_heads, kind) <
+           std::tuple(reach, other.heads, other.kv_heads, other.kind);
   }
 };
 
@@ -46,7 +48,8 @@ std::optional<LayerClass> class_of_states(const BlockSpec& block) {
   if (const auto* const convolution = std::get_if<ShortConvolutionSpec>(&part))
     return LayerClass{SIZE_MAX, convolution->channels, 0};
   const HeadCounts counts = head_counts(part);
-  return LayerClass{SIZE_MAX, counts.heads, counts.kv_heads};
+  const std::size_t kind = 2 * block.attention.index() + (block.hash_table ? 1 : 0);
+  return LayerClass{SIZE_MAX, counts.heads, counts.kv_heads, kind};
 }
 
 // The layers of each class, in the order of the classes.

@@ -23,6 +23,7 @@ namespace tp::families {
 ModelSpec llama_spec(const CheckpointConfig& config);
 ModelSpec qwen2_spec(const CheckpointConfig& config);
 ModelSpec qwen3_spec(const CheckpointConfig& config);
+ModelSpec qwen3_next_spec(const CheckpointConfig& config);
 ModelSpec mistral_spec(const CheckpointConfig& config);
 ModelSpec gpt_neox_spec(const CheckpointConfig& config);
 ModelSpec granite_spec(const CheckpointConfig& config);
@@ -52,6 +53,7 @@ BlockNames post_norm_block(const std::string& prefix);
 // Mixtral's names: experts under block_sparse_moe.
 BlockNames mixtral_block(const std::string& prefix);
 BlockNames deepseek_block(const std::string& prefix);
+BlockNames qwen3_next_block(const std::string& prefix);
 BlockNames kimi_linear_block(const std::string& prefix);
 
 // A layer norm with gain and bias.

@@ -25,6 +25,8 @@ bool has_attention(const CheckpointConfig& config, std::size_t layer) {
          (layer + 1) % config.delta_net.full_attention_interval == 0;
 }
 
+}  // namespace
+
 ModelSpec qwen3_next_spec(const CheckpointConfig& config) {
   ModelSpec spec = llama_spec(config);
   ignore_next_token_layers(config, spec.names);
@@ -54,6 +56,8 @@ BlockNames qwen3_next_block(const std::string& prefix) {
   names.next_token = usual_names(kNextTokenTensors, prefix);
   return names;
 }
+
+namespace {
 
 BlockNames qwen3_next_mtp_block(const std::string& prefix) {
   BlockNames names = qwen3_next_block(prefix);

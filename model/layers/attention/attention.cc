@@ -140,7 +140,9 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
     projection_norm_.emplace(loader, spec, names, shard);
   for (std::size_t head = 0; head < shard.local_heads(); ++head)
     kv_of_head_.push_back(shard.local_kv_of(head));
-  if (spec.block_indexer) indexer_.emplace(loader, spec, hidden_size, names.block_indexer, shard);
+  if (spec.block_indexer)
+    indexer_.emplace<BlockIndexer>(loader, spec, hidden_size, names.block_indexer, shard);
+  if (spec.pooled_indexer) indexer_.emplace<PooledIndexer>(loader, spec, hidden_size, names.pooled_indexer);
   if (!spec.alibi_slopes.empty()) {
     for (std::size_t head = shard.query_heads.begin; head < shard.query_heads.end; ++head)
       alibi_slopes_.push_back(spec.alibi_slopes[head]);
@@ -183,8 +185,9 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   }
   if (norms_after_rope_) normalize(query, key, step);
   scale_queries(query_scaling_, step.batch.positions, query);
-  const TensorView<float> attended = favor_     ? (*favor_)(query, key, value, kv_of_head_, scale_, step)
-                                     : indexer_ ? attend_to_blocks(x, query, key, value, step, cache)
+  const bool chooses = indexer_.index() != 0;
+  const TensorView<float> attended = favor_    ? (*favor_)(query, key, value, kv_of_head_, scale_, step)
+                                     : chooses ? attend_to_blocks(x, query, key, value, step, cache)
                                      : pattern_.dilation == 1
                                          ? attend_to_cache(query, key, value, step, cache)
                                          : attend_by_residues(query, key, value, step, cache);
@@ -230,7 +233,11 @@ TensorView<float> Attention::attend_to_blocks(TensorView<const float> x, TensorV
                                               const kernels::PagedCache& cache) const {
   kernels::store_keys_values(key, value, step.spans(), cache);
   const kernels::AttentionArgs args = arguments(query, step, step.spans(), cache, pattern_);
-  indexer_->attend(x, args, step);
+  std::visit(
+      [&](const auto& indexer) {
+        if constexpr (requires { indexer.attend(x, args, step); }) indexer.attend(x, args, step);
+      },
+      indexer_);
   return args.out;
 }
 
@@ -304,12 +311,30 @@ void Attention::attend_globally(TensorView<const float> x, const StepContext& st
 
 kernels::KvLayout Attention::kv_layout(KvType type, std::size_t block_size) const {
   if (favor_) return {};
-  return {.type = type,
-          .kv_heads = kv_size_ / head_dim_,
-          .block_size = block_size,
-          .key_dim = head_dim_,
-          .value_dim = value_dim_,
-          .index_dim = indexer_ ? indexer_->head_dim() : 0};
+  kernels::KvLayout layout{.type = type,
+                           .kv_heads = kv_size_ / head_dim_,
+                           .block_size = block_size,
+                           .key_dim = head_dim_,
+                           .value_dim = value_dim_};
+  if (const auto* const of_blocks = std::get_if<BlockIndexer>(&indexer_))
+    layout.index_dim = of_blocks->head_dim();
+  if (const auto* const of_pools = std::get_if<PooledIndexer>(&indexer_)) {
+    layout.index_dim = of_pools->head_dim();
+    layout.index_pool = of_pools->pools().size();
+  }
+  return layout;
+}
+
+std::size_t Attention::state_floats() const {
+  if (const auto* const of_pools = std::get_if<PooledIndexer>(&indexer_))
+    return of_pools->pools().state_floats();
+  return favor_ ? favor_->state_floats() : 0;
+}
+
+std::vector<StatePart> Attention::state_parts() const {
+  if (const auto* const of_pools = std::get_if<PooledIndexer>(&indexer_))
+    return of_pools->pools().state_parts();
+  return favor_ ? favor_->state_parts() : std::vector<StatePart>();
 }
 
 }  // namespace tp

@@ -8,6 +8,7 @@
 #include "model/kernels/paged_cache.h"
 #include "model/layers/attention/block_indexer.h"
 #include "model/layers/attention/favor.h"
+#include "model/layers/attention/pooled_indexer.h"
 #include "model/layers/linear/head_norm.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/projection_norm.h"
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 namespace tp {
@@ -38,11 +40,9 @@ class Attention {
 
   // Cache layout on this rank; empty if random features approximate attention.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  // Size of one sequence's state on this rank, in floats; 0 for exact attention.
-  std::size_t state_floats() const { return favor_ ? favor_->state_floats() : 0; }
-  std::vector<StatePart> state_parts() const {
-    return favor_ ? favor_->state_parts() : std::vector<StatePart>();
-  }
+  // Size of one sequence's state on this rank, in floats; 0 for exact attention without open pools.
+  std::size_t state_floats() const;
+  std::vector<StatePart> state_parts() const;
 
  private:
   // Writes the tokens' keys and values to the cache and computes exact attention. query: [tokens,
@@ -107,7 +107,7 @@ class Attention {
   std::optional<float> clip_qkv_;
   std::vector<float> sinks_;  // [local_heads], or empty
   bool relative_bias_;
-  std::optional<BlockIndexer> indexer_;
+  std::variant<std::monostate, BlockIndexer, PooledIndexer> indexer_;
   std::optional<Favor> favor_;
   std::optional<ColumnParallelLinear> global_qkv_proj_;  // like qkv_proj_, for global tokens
   RowParallelLinear o_proj_;                             // [hidden_size, query_size]

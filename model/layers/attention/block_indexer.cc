@@ -3,6 +3,7 @@
 #include "model/kernels/index_keys.h"
 #include "model/kernels/rope.h"
 #include "model/layers/attention/chosen_attention.h"
+#include "model/layers/attention/chosen_blocks.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
@@ -18,7 +19,6 @@ namespace tp {
 namespace {
 
 using kernels::AttentionArgs;
-using kernels::AttentionSpan;
 
 std::vector<OwnedRows> rows_of(const BlockIndexerSpec& spec, std::size_t heads, std::size_t hidden_size,
                                const BlockIndexerNames& names, Range own) {
@@ -103,38 +103,6 @@ class BlockChoice {
   TensorView<float> scratch_;
 };
 
-// The chosen blocks of a token as a sequence of their own, whose last place is the token's.
-struct ShortSequence {
-  std::vector<std::int32_t> table;  // blocks of the cache
-  std::vector<float> bias;          // [places] or empty: -infinity for places that are not chosen
-  std::size_t places = 0;
-};
-
-ShortSequence sequence_of(std::span<const std::int32_t> chosen, std::size_t chosen_size, std::size_t position,
-                          std::span<const std::int32_t> table, std::size_t block_size) {
-  ShortSequence sequence;
-  const bool is_aligned = chosen_size % block_size == 0;
-  std::size_t next = 0;  // the first block of the cache that is not part of the sequence yet
-  for (const std::int32_t number : chosen) {
-    const std::size_t begin = static_cast<std::size_t>(number) * chosen_size;
-    const std::size_t end = std::min(begin + chosen_size, position + 1);
-    for (std::size_t block = begin / block_size; block * block_size < end; ++block) {
-      if (block >= next) {
-        sequence.table.push_back(table[block]);
-        next = block + 1;
-        if (!is_aligned) sequence.bias.resize(sequence.table.size() * block_size, -INFINITY);
-      }
-      if (is_aligned) continue;
-      const std::size_t first = std::max(begin, block * block_size) % block_size;
-      const std::size_t last = std::min(end, (block + 1) * block_size) - block * block_size;
-      std::fill(sequence.bias.end() - static_cast<std::ptrdiff_t>(block_size - first),
-                sequence.bias.end() - static_cast<std::ptrdiff_t>(block_size - last), 0.0F);
-    }
-  }
-  sequence.places = (sequence.table.size() - 1) * block_size + position % block_size + 1;
-  return sequence;
-}
-
 // The query heads that read a KV head.
 Range heads_of(std::span<const std::size_t> kv_of_head, std::size_t kv_head) {
   const auto [begin, end] = std::equal_range(kv_of_head.begin(), kv_of_head.end(), kv_head);
@@ -160,21 +128,7 @@ class ArgsOfHead {
     args_.kv_of_head = first_head_;
   }
 
-  void attend(std::span<const ShortSequence> sequences, std::size_t first_row) {
-    std::vector<AttentionSpan> spans;
-    for (const ShortSequence& sequence : sequences) {
-      spans.push_back({.first_token = first_row + spans.size(),
-                       .tokens = 1,
-                       .start_position = sequence.places - 1,
-                       .block_table = sequence.table,
-                       .key_bias = sequence.bias.empty() ? nullptr : sequence.bias.data()});
-    }
-    // With a bias, the window hides all places but the token's own, and the bias shows the chosen places.
-    args_.pattern = {};
-    if (!sequences.front().bias.empty()) args_.pattern.window = 1;
-    args_.spans = spans;
-    kernels::paged_attention(args_);
-  }
+  const AttentionArgs& args() const { return args_; }
 
  private:
   AttentionArgs args_;
@@ -222,7 +176,7 @@ void BlockIndexer::attend_to_blocks(TensorView<const float> query, const Attenti
         sequences[i] = sequence_of(choice.of(i, kv_head), spec_.block_size, tokens.position(i),
                                    tokens.span->block_table, args.cache.layout.block_size);
       }
-      ArgsOfHead(args, kv_head).attend(sequences, tokens.row());
+      attend_to_sequences(ArgsOfHead(args, kv_head).args(), sequences, tokens.row());
     }
   };
   for (const auto& round : chosen_rounds(args.spans, spec_.most_positions()))

@@ -17,9 +17,6 @@ namespace tp {
 // See BlockIndexerSpec. A rank has the index heads of the KV heads that it reads. The index key is the same
 // for all of them, and each KV head's cache contains a copy. So ranks exchange nothing for the choice, which
 // depends on a token's position and on index keys only, not on the tokens of the step.
-//
-// Chosen blocks form a block table, which attention reads like a whole sequence. If they do not consist of
-// whole blocks of the cache, a bias hides the other positions.
 class BlockIndexer {
  public:
   // `spec`: has a block_indexer. Throws CheckpointError.

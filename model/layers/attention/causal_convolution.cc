@@ -6,8 +6,10 @@
 namespace tp {
 
 CausalConvolution::CausalConvolution(WeightLoader& loader, const StoredLayer& layer,
-                                     const std::vector<Range>& own, bool bias)
-    : CausalConvolution(loader, {{layer, own}}, bias) {}
+                                     const std::vector<Range>& own, bool bias, std::size_t dilation)
+    : CausalConvolution(loader, {{layer, own}}, bias) {
+  dilation_ = dilation;
+}
 
 CausalConvolution::CausalConvolution(WeightLoader& loader, const std::vector<OwnedChannels>& layers,
                                      bool bias)
@@ -45,11 +47,11 @@ TensorView<float> CausalConvolution::operator()(TensorView<const float> x,
   const TensorView<float> mixed = step.workspace.take(x.rows(), x.columns());
   if (!x.empty()) {
     const TensorView<const float> weight(weight_.data(), taps_, channels_);
-    kernels::causal_convolution(x, weight, bias_, activation, RecurrentRuns(step).all(), mixed);
+    kernels::causal_convolution(x, weight, bias_, activation, RecurrentRuns(step).all(), mixed, dilation_);
   }
   return mixed;
 }
 
-std::size_t CausalConvolution::state_floats() const { return ((taps_ - 1) * channels_ + 15) / 16 * 16; }
+std::size_t CausalConvolution::state_floats() const { return kernels::padded(state_rows() * channels_); }
 
 }  // namespace tp

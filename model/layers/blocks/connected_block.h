@@ -3,14 +3,18 @@
 
 #include "model/layers/blocks/block_parts.h"
 #include "model/layers/blocks/depth_attention.h"
+#include "model/layers/blocks/hash_table.h"
 #include "model/layers/blocks/hyper_connection.h"
+#include "model/layers/blocks/low_rank_connection.h"
 #include "model/layers/blocks/residual.h"
 
 #include <cstddef>
+#include <optional>
 
 namespace tp {
 
-// It has the two all-reduces of a sequential block. `Connection`: see Residual::through.
+// It has the two all-reduces of a sequential block, and one more with a hash table. `Connection`: see
+// Residual::through.
 template <class Connection>
 class ConnectedBlock {
  public:
@@ -22,17 +26,21 @@ class ConnectedBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
+  // Its state follows that of attention. Null if the block has no hash table.
+  const HashTable* hash_table() const { return hash_table_ ? &*hash_table_ : nullptr; }
 
  private:
+  std::optional<HashTable> hash_table_;
   Connection attention_connection_;
-  Norm input_norm_;
+  std::optional<Norm> input_norm_;
   AttentionPart attention_;
   Connection feed_forward_connection_;
-  Norm pre_feed_forward_norm_;
+  std::optional<Norm> pre_feed_forward_norm_;
   FeedForwardPart feed_forward_;
 };
 
 extern template class ConnectedBlock<HyperConnection>;
+extern template class ConnectedBlock<LowRankConnection>;
 extern template class ConnectedBlock<DepthAttention>;
 
 }  // namespace tp

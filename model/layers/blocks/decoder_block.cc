@@ -1,11 +1,24 @@
 #include "model/layers/blocks/decoder_block.h"
 
 namespace tp {
+namespace {
+
+// No layer has so many heads.
+constexpr std::size_t kHashTablePart = std::size_t{1} << 20;
+
+template <class Block>
+const HashTable* hash_table_of(const Block& block) {
+  if constexpr (requires { block.hash_table(); }) return block.hash_table();
+  return nullptr;
+}
+
+}  // namespace
 
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names) {
   if (spec.altup) return AltUpBlock(loader, spec, hidden_size, names);
   if (spec.hyper_connection) return ConnectedBlock<HyperConnection>(loader, spec, hidden_size, names);
+  if (spec.low_rank_connection) return ConnectedBlock<LowRankConnection>(loader, spec, hidden_size, names);
   if (spec.depth_attention) return ConnectedBlock<DepthAttention>(loader, spec, hidden_size, names);
   switch (spec.wiring) {
     case BlockSpec::Wiring::parallel:
@@ -27,13 +40,15 @@ std::size_t state_floats_of(const DecoderBlock& block) {
           if (any.parallel_mixer() != nullptr) floats += any.parallel_mixer()->state_floats();
         }
         if constexpr (requires { any.feed_forward(); }) floats += any.feed_forward().state_floats();
+        if (const HashTable* const table = hash_table_of(any)) floats += table->state_floats();
         return floats;
       },
       block);
 }
 
 // The state of a token shift in the feed-forward half joins part 0, which every rank has, like that of the
-// token shift before.
+// token shift before. Every rank also has the state of a hash table, a part of its own that follows those of
+// all heads.
 std::vector<StatePart> state_parts_of(const DecoderBlock& block) {
   return std::visit(
       [](const auto& any) {
@@ -47,9 +62,18 @@ std::vector<StatePart> state_parts_of(const DecoderBlock& block) {
             parts.front().rows.push_back(rows);
           }
         }
+        if (const HashTable* const table = hash_table_of(any)) {
+          StatePart part{kHashTablePart, table->state_rows()};
+          for (StatePart::Rows& rows : part.rows) rows.begin += any.attention().state_floats();
+          parts.push_back(std::move(part));
+        }
         return parts;
       },
       block);
+}
+
+const HashTable* hash_table_of(const DecoderBlock& block) {
+  return std::visit([](const auto& any) { return hash_table_of(any); }, block);
 }
 
 const CrossAttention* cross_attention_of(const DecoderBlock& block) {

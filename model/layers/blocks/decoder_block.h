@@ -14,9 +14,9 @@
 
 namespace tp {
 
-using DecoderBlock =
-    std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock, AltUpBlock,
-                 ConnectedBlock<HyperConnection>, ConnectedBlock<DepthAttention>>;
+using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock,
+                                  AltUpBlock, ConnectedBlock<HyperConnection>,
+                                  ConnectedBlock<LowRankConnection>, ConnectedBlock<DepthAttention>>;
 
 // Throws ConfigError or CheckpointError.
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -27,6 +27,9 @@ std::size_t state_floats_of(const DecoderBlock& block);
 
 // The parts of this state.
 std::vector<StatePart> state_parts_of(const DecoderBlock& block);
+
+// The block's hash table; null if it has none.
+const HashTable* hash_table_of(const DecoderBlock& block);
 
 // The block's cross-attention; null if it has none.
 const CrossAttention* cross_attention_of(const DecoderBlock& block);

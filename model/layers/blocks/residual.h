@@ -1,6 +1,7 @@
 // The residual stream, which blocks read and add to.
 #pragma once
 
+#include "model/kernels/elementwise.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/norm.h"
 #include "model/layers/linear/step_context.h"
@@ -12,7 +13,7 @@ namespace tp {
 
 // [tokens, hidden_size], the same on every rank. Some models have several streams, stored side by side. This
 // class computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp, Mamba1,
-// MixtureOfExperts (with a latent), PerLayerInputs, SelfConditioning and NextTokenInput.
+// MixtureOfExperts (with a latent), HashTable, PerLayerInputs, SelfConditioning and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
@@ -76,6 +77,14 @@ class Residual {
   void through(const Connection& connection, const Use& use) {
     const auto entered = connection.enter(x_, step_);
     connection.leave(reduced(use(entered.input)), entered, x_);
+    frame_.clear();
+  }
+  // For several streams: x += addend(x, step), which is the same on every rank. Releases the workspace taken
+  // since the last sum. Collective if `addend` is.
+  template <class Addend>
+  void add_to_all(const Addend& addend) {
+    const TensorView<float> whole = addend(x_, step_);
+    if (comm_ != nullptr) kernels::add(whole, x_);
     frame_.clear();
   }
   // For several streams: x[i] += whole for i >= first. whole: as for add().

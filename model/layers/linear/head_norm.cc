@@ -33,11 +33,15 @@ HeadNorm::HeadNorm(WeightLoader& loader, const std::string& layer, std::size_t h
 
 HeadNorm::HeadNorm(WeightLoader& loader, const std::string& layer, MatrixShape shape, const NormSpec& spec,
                    Range own, bool tensor_per_head)
-    : head_dim_(shape.columns) {
-  const std::vector<float> gains = load_gains(loader, layer, shape, tensor_per_head);
-  for (std::size_t head = own.begin; head < own.end; ++head) {
-    const auto begin = gains.begin() + static_cast<std::ptrdiff_t>(head * head_dim_);
-    std::vector<float> gain(begin, begin + static_cast<std::ptrdiff_t>(head_dim_));
+    : HeadNorm(spec, shape.columns,
+               std::span<const float>(load_gains(loader, layer, shape, tensor_per_head))
+                   .subspan(own.begin * shape.columns, own.size() * shape.columns)) {}
+
+HeadNorm::HeadNorm(const NormSpec& spec, std::size_t head_dim, std::span<const float> gains)
+    : head_dim_(head_dim) {
+  for (std::size_t first = 0; first < gains.size(); first += head_dim) {
+    const std::span<const float> own = gains.subspan(first, head_dim);
+    std::vector<float> gain(own.begin(), own.end());
     for (float& element : gain) element += spec.gain_offset;
     std::vector<float> bias(spec.kind == NormSpec::Kind::layer ? head_dim_ : 0);
     norms_.emplace_back(spec, std::move(gain), std::move(bias));

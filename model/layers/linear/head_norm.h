@@ -4,6 +4,7 @@
 #include "parallel/shard/shard.h"
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ class HeadNorm {
   // tensor per head, with the head's index in its name. `own`: this rank's heads. Throws CheckpointError.
   HeadNorm(WeightLoader& loader, const std::string& layer, MatrixShape shape, const NormSpec& spec, Range own,
            bool tensor_per_head);
+
+  // One gain per head, [heads * head_dim], without the spec's gain_offset.
+  HeadNorm(const NormSpec& spec, std::size_t head_dim, std::span<const float> gains);
 
   // x: [tokens, local heads * head_dim]
   void apply_in_place(TensorView<float> x) const;

@@ -91,6 +91,18 @@ std::vector<std::uint64_t> GgufMetadata::wholes(std::string_view key) const {
   return all;
 }
 
+std::vector<std::uint64_t> GgufMetadata::exact_wholes(std::string_view key) const {
+  constexpr std::uint64_t kLimit = std::uint64_t{1} << 63;
+  const GgufValue& value = at(key);
+  std::vector<std::uint64_t> all;
+  if (!value.is_list || value.kind != GgufKind::u64) wrong(key, "a list of u64");
+  for (std::uint64_t i = 0; i < value.count; ++i) {
+    all.push_back(load<std::uint64_t>(value.bytes.data() + i * sizeof(std::uint64_t)));
+    if (all.back() >= kLimit) wrong(key, "whole numbers below 2^63");
+  }
+  return all;
+}
+
 std::uint64_t GgufMetadata::whole(std::string_view key) const {
   const std::vector<std::uint64_t> all = wholes(key);
   if (std::ranges::any_of(all, [&](std::uint64_t number) { return number != all.front(); }))

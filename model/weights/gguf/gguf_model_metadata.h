@@ -33,6 +33,9 @@ class ModelMetadata {
     return metadata_.whole_or(full(key), otherwise);
   }
   std::vector<std::uint64_t> wholes(std::string_view key) const { return metadata_.wholes(full(key)); }
+  std::vector<std::uint64_t> exact_wholes(std::string_view key) const {
+    return metadata_.exact_wholes(full(key));
+  }
   double number(std::string_view key) const { return metadata_.number(full(key)); }
   double number_or(std::string_view key, double otherwise) const {
     return metadata_.number_or(full(key), otherwise);

@@ -27,10 +27,10 @@ json published_models() {
   return json::parse(stream);
 }
 
-// `active` excludes the experts that a token doesn't use, counted by hand: layers x (experts - experts per
-// token) x matrices x sizes. Gemma 3n's shared layers do not use their own keys and values. A model without
-// `active` uses all of its parameters.
-TEST(PublishedModels, HaveTheParametersOfTheirFiles) {
+// `active`: the parameters less the experts that a token does not use, by hand: layers x (experts - experts
+// per token) x matrices x sizes. Of a hash table, a token uses a row per head. Gemma 3n's shared layers do
+// not use their own keys and values. A model without the number uses all of its parameters.
+TEST(PublishedModels, HaveAsManyParametersAsTheirFiles) {
   for (const json& model : published_models()) {
     json config = model.at("config");
     config["architectures"] = json::array({model.at("architecture")});

@@ -17,8 +17,8 @@
 namespace tp {
 namespace {
 
-// Parameters of KV heads that several ranks hold, counted for each rank except one. Every rank computes an
-// indexer's key.
+// Parameters of KV heads that are held by more than one rank, counted once for each rank but one. Every rank
+// computes an indexer's key, and of an indexer of pools also the queries.
 std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   std::size_t held = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -26,7 +26,9 @@ std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_
   }
   const std::size_t projections = spec.shared_kv_layer ? 0 : spec.values_are_keys ? 1 : 2;
   const std::size_t more = held - spec.num_key_value_heads;
-  const std::size_t index_rows = spec.block_indexer ? (more + ranks - 1) * spec.block_indexer->head_dim : 0;
+  std::size_t index_rows = spec.block_indexer ? (more + ranks - 1) * spec.block_indexer->head_dim : 0;
+  if (spec.pooled_indexer)
+    index_rows += (ranks - 1) * (spec.pooled_indexer->num_heads + 1) * spec.pooled_indexer->head_dim;
   return projections * more * spec.head_dim * (hidden_size + (spec.qkv_bias ? 1 : 0)) +
          index_rows * hidden_size;
 }
@@ -58,7 +60,13 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
              (channels * spec.conv_kernel + (spec.gate_rank + spec.output_gate_rank()) * hidden_size);
 }
 
-// Every rank holds all taps of the convolution.
+// Everything of a hash table but its rows: two projections, the convolution and three norms.
+std::size_t replicated_parameters(const HashTableSpec& spec, std::size_t hidden_size, std::size_t ranks) {
+  const std::size_t channels = spec.streams * hidden_size;
+  return (ranks - 1) * ((channels + hidden_size) * spec.embed_dim() + channels * (spec.conv_kernel + 3));
+}
+
+// All taps of the convolution.
 std::size_t replicated_parameters(const ShortConvolutionSpec& spec, std::size_t, std::size_t ranks) {
   return (ranks - 1) * spec.channels * spec.conv_kernel;
 }
@@ -109,6 +117,11 @@ std::size_t replicated_streams(const ModelSpec& spec, std::size_t ranks) {
         2 * spec.blocks.size() * connection->weights() + (connection->ends_in_mean ? 0 : connection->streams);
     return (ranks - 1) * weights * connection->streams * spec.hidden_size;
   }
+  if (const LowRankConnectionSpec* const connection = low_rank_connection_of(spec)) {
+    const std::size_t layers = 2 * spec.blocks.size();
+    const std::size_t rows = (layers + 1) * 2 * connection->rank + layers * connection->streams;
+    return (ranks - 1) * rows * connection->streams * spec.hidden_size;
+  }
   const AltUpSpec* const altup = altup_of(spec);
   if (altup == nullptr) return 0;
   std::size_t rows = 2 * (altup->streams - 1) * spec.hidden_size;
@@ -127,6 +140,7 @@ std::size_t replicated_parameters(const ModelSpec& spec, std::size_t ranks) {
     total += std::visit(of_part, block.attention) + std::visit(of_part, block.feed_forward);
     if (block.parallel_experts) total += of_part(block.parallel_experts->experts);
     if (block.parallel_mixer) total += of_part(*block.parallel_mixer);
+    if (block.hash_table) total += of_part(*block.hash_table);
   }
   return total;
 }

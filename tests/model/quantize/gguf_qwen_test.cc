@@ -230,6 +230,84 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, GgufQwen35,
                          testing::Values(std::pair{"qwen35", "qwen35"}, std::pair{"qwen35moe", "qwen35moe"}),
                          [](const auto& info) { return std::string(info.param.first); });
 
+// Connections, indexers and the hash table of Qwen3.8-Flash-Next. Source of names: llama.cpp,
+// conversion/qwen4exp.py.
+const test::BlockTensors kQwen4Block = {
+    {"hc_attn_norm.weight", "attn_hyper_connection.hc_norm.weight"},
+    {"hc_attn_down.weight", "attn_hyper_connection.input_mix_weight_down.weight"},
+    {"hc_attn_up.weight", "attn_hyper_connection.input_mix_weight_up.weight"},
+    {"hc_attn_inject.weight", "attn_hyper_connection.block_inject_weight.weight"},
+    {"hc_ffn_norm.weight", "mlp_hyper_connection.hc_norm.weight"},
+    {"hc_ffn_down.weight", "mlp_hyper_connection.input_mix_weight_down.weight"},
+    {"hc_ffn_up.weight", "mlp_hyper_connection.input_mix_weight_up.weight"},
+    {"hc_ffn_inject.weight", "mlp_hyper_connection.block_inject_weight.weight"},
+    {"indexer.q_norm.weight", "self_attn.indexer.q_layernorm.weight"},
+    {"indexer.k_norm.weight", "self_attn.indexer.k_layernorm.weight"},
+    {"ple_key.weight", "ple.key_proj.weight"},
+    {"ple_value.weight", "ple.value_proj.weight"},
+    {"ple_norm_key.weight", "ple.norm_key.weight"},
+    {"ple_norm_query.weight", "ple.norm_query.weight"},
+    {"ple_norm_conv.weight", "ple.norm_conv.weight"},
+    {"ple_conv1d.weight", "ple.conv1d.weight"}};
+
+void write_qwen4_block(GgufConversion& to, std::size_t layer) {
+  const std::string block = fmt::format("blk.{}.", layer);
+  const std::string prefix = fmt::format("model.layers.{}.", layer);
+  write_qwen_block(to, layer, prefix);
+  tile_value_heads(to, block);
+  to.copy_block(layer, kQwen4Block);
+  for (const char* norm : {"hc_attn_norm", "hc_ffn_norm", "indexer.q_norm", "indexer.k_norm", "ple_norm_key",
+                           "ple_norm_query", "ple_norm_conv"})
+    to.change(block + norm + ".weight", test::add_one);
+  const std::string both = prefix + "self_attn.indexer.index_qk_proj.weight";
+  if (!to.contains(both)) return;
+  TensorValues rows = to.read(both);
+  const std::size_t queries = 4 * 16;  // heads of 16
+  rows.shape.insert(rows.shape.begin(), 1);
+  to.write(block + "indexer.q_proj.weight", rows_of(rows, 0, queries));
+  to.write(block + "indexer.k_proj.weight", rows_of(rows, queries, 16));
+}
+
+TEST(GgufQwen4Exp, GivesTheLogitsOfTheCheckpoint) {
+  if (test::world().size() > 3) GTEST_SKIP() << "three KV heads";
+  const Fixture fixture = reference::fixture("qwen4exp");
+  GgufConversion to(fixture, "qwen4exp");
+  write_sizes(to);
+  to.numbers("rope.dimension_sections", GgufKind::i32, std::vector<std::int32_t>{1, 1, 0, 0});
+  to.whole("hyper_connection.count", 4);
+  to.whole("hyper_connection.low_rank", 12);
+  to.whole("attention.indexer.head_count", 4);
+  to.whole("attention.indexer.key_length", 16);
+  to.whole("attention.indexer.top_k", 12);
+  to.numbers("attention.compress_ratios", GgufKind::i32, std::vector<std::int32_t>{0, 0, 0, 4, 0});
+  to.numbers("ple.layers", GgufKind::i32, std::vector<std::int32_t>{1});
+  to.whole("ple.ngram_size", 3);
+  to.whole("ple.heads_per_ngram", 2);
+  to.whole("ple.conv_kernel", 4);
+  to.whole("ple.eos_token_id", 9);
+  to.whole("ple.image_token_id", 236);
+  to.whole("embedding_length_per_layer_input", 8);
+  // By transformers' function for 240 tokens.
+  to.numbers("ple.layer_multipliers", GgufKind::u64,
+             std::vector<std::uint64_t>{6697078691025921, 1827739439518885, 36098755079765183});
+  to.numbers("ple.head_vocab_sizes", GgufKind::u64, std::vector<std::uint64_t>{101, 103, 107, 109});
+  to.numbers("ple.head_offsets", GgufKind::u64, std::vector<std::uint64_t>{0, 101, 204, 311});
+  TensorValues table;
+  for (std::size_t shard = 0; shard < 4; ++shard) {
+    const TensorValues part =
+        to.read(fmt::format("model.layers.1.ple.ple_embedding.ngram_embedding.shard_{}.weight", shard));
+    table.elements.insert(table.elements.end(), part.elements.begin(), part.elements.end());
+  }
+  table.shape = {432, 8};
+  to.write("per_layer_token_embd.weight", table);
+  to.copy("output_hc_norm.weight", "model.hyper_connection_mixer.hc_norm.weight");
+  to.change("output_hc_norm.weight", test::add_one);
+  to.copy("output_hc_down.weight", "model.hyper_connection_mixer.input_mix_weight_down.weight");
+  to.copy("output_hc_up.weight", "model.hyper_connection_mixer.input_mix_weight_up.weight");
+  for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) write_qwen4_block(to, layer);
+  test::expect_logits(to, fixture);
+}
+
 // A file that contains only one layer's ssm_out, [2, 4 value heads * 128], with 2 key heads.
 std::unique_ptr<GgufCheckpoint> with_two_rows(const test::TemporaryDirectory& directory, const char* type,
                                               const std::string& blocks) {

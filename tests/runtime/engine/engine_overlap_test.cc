@@ -53,11 +53,12 @@ Results results_of(Engine& engine, const Fixture& fixture) {
 
 // Of a decoder of the usual kind, one with experts, one with recurrent layers and experts, one whose windows
 // are shorter than its prompts and whose norms are sums over ranks of their own, inside of attention, one
-// with short convolutions, and one with pools of positions that begin in the other half.
+// with short convolutions, one with pools of positions that begin in the other half, and one with a hash
+// table as well.
 TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   Communicator& comm = test::world();
-  for (const char* const model :
-       {"llama-gqa", "qwen2moe", "qwen3next", "olmo3", "lfm2", "granite4h", "kimilinear", "glm5next"}) {
+  for (const char* const model : {"llama-gqa", "qwen2moe", "qwen3next", "olmo3", "lfm2", "granite4h",
+                                  "kimilinear", "glm5next", "qwen4exp"}) {
     const Fixture fixture = reference::fixture(model);
     std::vector<Results> results;
     for (const TwoBatchOverlap mode : {TwoBatchOverlap::off, TwoBatchOverlap::on}) {

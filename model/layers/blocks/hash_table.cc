@@ -1,0 +1,143 @@
+#include "model/layers/blocks/hash_table.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/kernels/recurrent_inputs.h"
+#include "model/kernels/streams.h"
+#include "parallel/exchange/collectives.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr const char* kStreams = "hc_count x hidden_size";
+constexpr const char* kEmbedDim = "ple_embed_dim";
+
+std::vector<OwnedRows> projection_rows(const HashTableSpec& spec, std::size_t hidden_size,
+                                       const HashTableNames& names) {
+  const std::size_t keys = spec.streams * hidden_size;
+  return {{{names.key_proj, {keys, spec.embed_dim()}, kStreams, kEmbedDim}, {0, keys}},
+          {{names.value_proj, {hidden_size, spec.embed_dim()}, "hidden_size", kEmbedDim}, {0, hidden_size}}};
+}
+
+HeadNorm load_norm(WeightLoader& loader, const HashTableSpec& spec, std::size_t hidden_size,
+                   const std::string& name) {
+  return {spec.norm, hidden_size,
+          loader.whole_vector(tensor_names::weight_of(name), spec.streams * hidden_size, kStreams)};
+}
+
+// The tokens of a batch as rows of a state: id + 1, because a state begins with zeros.
+TensorView<float> token_rows(const StepContext& step) {
+  const TensorView<float> rows = step.workspace.take(step.batch.tokens.size(), 1);
+  for (std::size_t row = 0; row < rows.rows() && !rows.empty(); ++row)
+    *rows.row(row) = static_cast<float>(step.batch.tokens[row] + 1);
+  return rows;
+}
+
+}  // namespace
+
+HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTableNames& names) {
+  std::string whole;  // the name of the only tensor
+  for (const std::string& name : {names.table, names.only_table}) {
+    if (loader.source().contains(tensor_names::weight_of(name))) whole = name;
+  }
+  const std::size_t tensors = whole.empty() ? spec.shards : 1;
+  rows_ = spec.rows / tensors;
+  own_ = shard_columns(rows_, loader.tp());
+  std::vector<OwnedRows> stored;
+  for (std::size_t i = 0; i < tensors; ++i) {
+    stored.push_back({{!whole.empty() ? whole : fmt::format("{}{}", names.shards, i),
+                       {rows_, spec.row_size},
+                       "the sum of the heads' primes, rounded up and divided by the number of shards",
+                       "ple_embed_dim divided by the number of heads"},
+                      own_});
+  }
+  const LoadedWeights before = loader.loaded();
+  weights_ = loader.rows_of_weights(stored);
+  loaded_ = loader.loaded() - before;
+}
+
+bool HashRows::copy_row(std::size_t row, float* out) const {
+  if (!own_.contains(row % rows_)) return false;
+  std::size_t own = row / rows_ * own_.size() + row % rows_ - own_.begin;
+  auto weight = weights_.begin();
+  while (own >= weight->out_features()) own -= weight++->out_features();
+  weight->unpack_row(own, out);
+  return true;
+}
+
+HashTable::HashTable(WeightLoader& loader, const HashTableSpec& spec, std::size_t hidden_size,
+                     const HashTableNames& names)
+    : spec_(spec),
+      hidden_size_(hidden_size),
+      rows_(loader, spec, names),
+      proj_(loader, projection_rows(spec, hidden_size, names), false),
+      key_norm_(load_norm(loader, spec, hidden_size, names.key_norm)),
+      query_norm_(load_norm(loader, spec, hidden_size, names.query_norm)),
+      conv_norm_(load_norm(loader, spec, hidden_size, names.conv_norm)),
+      conv_(loader,
+            {names.conv, {spec.streams * hidden_size, spec.conv_kernel}, kStreams, "ple_conv_kernel_size"},
+            {{0, spec.streams * hidden_size}}, false, spec.conv_dilation) {}
+
+std::vector<StatePart::Rows> HashTable::state_rows() const {
+  const std::size_t channels = spec_.streams * hidden_size_;
+  return {{.count = 1, .floats = spec_.hash.context()},
+          {.begin = tokens_floats(), .count = conv_.state_rows(), .stride = channels, .floats = channels}};
+}
+
+TensorView<float> HashTable::look_up(const StepContext& step) const {
+  const NgramHash& hash = spec_.hash;
+  const TensorView<float> found = step.workspace.take(step.batch.tokens.size(), spec_.embed_dim());
+  const TensorView<float> tokens = token_rows(step);
+  PartialSum sum(found);
+  if (found.empty()) {
+    step.count_sum(sum);
+    return found;
+  }
+  const RecurrentRuns runs(step);
+  std::vector<TokenId> window(hash.context() + 1);
+  std::vector<std::uint64_t> rows(hash.heads());
+  for (const kernels::RecurrentRun& run : runs.all()) {
+    for (std::size_t token = 0; token < run.tokens; ++token) {
+      for (std::size_t back = 0; back < window.size(); ++back) {
+        const float* const id = kernels::row_before(run, hash.context(), tokens, token, back);
+        window[back] = id != nullptr ? static_cast<TokenId>(*id) - 1 : NgramHash::kNoToken;
+      }
+      hash.rows(window, rows);
+      for (std::size_t head = 0; head < rows.size(); ++head) {
+        float* const out = found.row(run.first_token + token) + head * spec_.row_size;
+        if (!rows_.copy_row(rows[head], out)) std::fill_n(out, spec_.row_size, 0.0F);
+      }
+    }
+  }
+  kernels::keep_last_rows(runs.all(), hash.context(), tokens);
+  return all_reduce(*step.comm, std::move(sum));
+}
+
+TensorView<float> HashTable::operator()(TensorView<const float> streams, const StepContext& step) const {
+  const TensorView<float> out = step.workspace.take(streams.rows(), streams.columns());
+  const Workspace::Frame frame(step.workspace);
+  const std::size_t channels = streams.columns();
+  const TensorView<float> projected = proj_(look_up(step), step);
+  const TensorView<float> keys = projected.columns_from(0, channels);
+  const TensorView<float> query = step.workspace.take(streams.rows(), channels);
+  for (std::size_t row = 0; row < query.rows() && !query.empty(); ++row)
+    std::copy_n(streams.row(row), channels, query.row(row));
+  key_norm_.apply_in_place(keys);
+  query_norm_.apply_in_place(query);
+  kernels::gate_by_agreement(keys, query, projected.columns_from(channels, hidden_size_), out);
+  for (std::size_t row = 0; row < query.rows() && !query.empty(); ++row)
+    std::copy_n(out.row(row), channels, query.row(row));
+  conv_norm_.apply_in_place(query);
+  StepContext after_tokens = step;
+  after_tokens.states = step.states.after(tokens_floats());
+  const TensorView<float> mixed = conv_(query, Activation::silu, after_tokens);
+  if (!out.empty()) kernels::add(mixed, out);
+  return out;
+}
+
+}  // namespace tp

@@ -1,0 +1,67 @@
+// A hash table: vectors that a sequence's last tokens choose, for all streams.
+#pragma once
+
+#include "model/layers/attention/causal_convolution.h"
+#include "model/layers/linear/head_norm.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/recurrent_runs.h"
+#include "model/layers/linear/step_context.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+// This rank's rows of a table. Ranks divide the rows of each tensor, so that no two ranks of a host have the
+// same row.
+class HashRows {
+ public:
+  // Throws CheckpointError.
+  HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTableNames& names);
+
+  // Writes the row to `out`, [row_size]. Returns false and writes nothing if another rank has it.
+  bool copy_row(std::size_t row, float* out) const;
+  // Its weights and their bytes.
+  const LoadedWeights& loaded() const { return loaded_; }
+
+ private:
+  std::size_t rows_ = 0;              // rows of each tensor
+  Range own_;                         // rows of each tensor that this rank has
+  std::vector<LocalWeight> weights_;  // stacked vertically: [tensors * own_.size(), row_size]
+  LoadedWeights loaded_;
+};
+
+// See HashTableSpec. A sequence's state is the last tokens, then the convolution's last inputs. Every rank
+// has all of it, and all weights except the table.
+class HashTable {
+ public:
+  // Throws CheckpointError.
+  HashTable(WeightLoader& loader, const HashTableSpec& spec, std::size_t hidden_size,
+            const HashTableNames& names);
+
+  // streams: [tokens, streams * hidden_size] -> the addend, of the same size. Advances the states of the
+  // batch's sequences. Collective unless step.comm is null; throws CommError.
+  TensorView<float> operator()(TensorView<const float> streams, const StepContext& step) const;
+
+  // Size of one sequence's state, in floats, and its pieces.
+  std::size_t state_floats() const { return tokens_floats() + conv_.state_floats(); }
+  std::vector<StatePart::Rows> state_rows() const;
+
+  const HashRows& rows() const { return rows_; }
+
+ private:
+  std::size_t tokens_floats() const { return kernels::padded(spec_.hash.context()); }
+  // The rows of each token, side by side: [tokens, embed_dim]. Advances the tokens in states.
+  TensorView<float> look_up(const StepContext& step) const;
+
+  HashTableSpec spec_;
+  std::size_t hidden_size_;
+  HashRows rows_;
+  ColumnParallelLinear proj_;  // [(streams + 1) * hidden_size, embed_dim]: keys, then the value
+  HeadNorm key_norm_;          // streams are the heads of all three norms
+  HeadNorm query_norm_;
+  HeadNorm conv_norm_;
+  CausalConvolution conv_;
+};
+
+}  // namespace tp
