@@ -1,7 +1,7 @@
 #include "model/layers/blocks/hash_table.h"
 
 #include "parallel/exchange/collectives.h"
-#include "tests/model/memory_weights.h"
+#include "tests/model/weights/memory_weights.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"

@@ -1,7 +1,7 @@
 #include "model/layers/blocks/low_rank_connection.h"
 
 #include "tests/model/kernels/expect_close.h"
-#include "tests/model/memory_weights.h"
+#include "tests/model/weights/memory_weights.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
 
