@@ -23,6 +23,7 @@ set(arm64_libraries ${TP_ARM64_SYSROOT}/usr/lib/aarch64-linux-gnu)
 set(ENV{PKG_CONFIG_LIBDIR} ${arm64_libraries}/pkgconfig:${TP_ARM64_SYSROOT}/usr/share/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${TP_ARM64_SYSROOT})
 # Unpacking makes no links of Debian's alternatives, so libraries that need others through them name their folder.
+string(APPEND CMAKE_CXX_FLAGS_INIT " -Wno-psabi")  # g++ 12 notes that g++ 9 passed std::pair in another way
 string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " -Wl,-rpath-link,${arm64_libraries}/openblas-openmp")
 
 # CMake asks a compiler wrapper for MPI's folders, and a wrapper for ARM does not run here.

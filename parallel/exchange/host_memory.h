@@ -47,9 +47,9 @@ class HostMemory {
   std::vector<std::span<const std::byte>> own_;
 };
 
-// The pages of `page` bytes whose main reader is `rank`, with adjacent pages merged. Each of `ranks` parts has `share`
-// bytes, a multiple of `page`. If the main reader changes within a page, the page belongs to the main reader of its
-// midpoint.
+// The pages of `page` bytes whose main reader is `rank`, with adjacent pages merged. Each of `ranks` parts
+// has `share` bytes, a multiple of `page`. If the main reader changes within a page, the page belongs to the
+// main reader of its midpoint.
 std::vector<PageRun> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
                                    const HostMemory::Reader& reader);
 

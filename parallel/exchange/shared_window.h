@@ -13,8 +13,8 @@ namespace tp {
 struct WindowSlot {
   // Larger pieces would be evicted from the L2 cache before the other ranks have read them.
   static constexpr std::size_t kPieceBytes = 256 * 1024;
-  // Buffers begin on page boundaries, so that each buffer can be on a different NUMA node. ARM's systems choose pages
-  // of 4, 16 or 64 KiB.
+  // Buffers begin on page boundaries, so that each buffer can be on a different NUMA node. ARM's systems
+  // choose pages of 4, 16 or 64 KiB.
 #if defined(__aarch64__)
   static constexpr std::size_t kPageBytes = 65536;
 #else

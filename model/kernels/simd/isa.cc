@@ -17,15 +17,13 @@ namespace tp::kernels {
 namespace {
 
 // In ascending order.
-constexpr Isa kSets[] = {Isa::portable,    Isa::avx2,        Isa::avx_vnni, Isa::avx512,
-                         Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx,      Isa::neon,
-                         Isa::dotprod};
+constexpr Isa kSets[] = {Isa::portable,    Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni,
+                         Isa::avx512_bf16, Isa::amx,  Isa::neon,     Isa::dotprod};
 
 #if defined(__aarch64__)
 constexpr std::string_view kNamesOfSets = "portable, neon or dotprod";
 #else
-constexpr std::string_view kNamesOfSets =
-    "portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx";
+constexpr std::string_view kNamesOfSets = "portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx";
 #endif
 
 bool is_of_arm(Isa isa) { return isa == Isa::neon || isa == Isa::dotprod; }
@@ -65,8 +63,8 @@ Isa choose_isa() {
                          wanted);
     return Isa::amx_emulated;
   }
-  throw_error<ConfigError>("TP_ISA must be {}, and no more than this machine's {}; found \"{}\"", kNamesOfSets,
-                           name_of(machine), wanted);
+  throw_error<ConfigError>("TP_ISA must be {}, and no more than this machine's {}; found \"{}\"",
+                           kNamesOfSets, name_of(machine), wanted);
 }
 
 Isa& chosen_isa() {
@@ -77,9 +75,8 @@ Isa& chosen_isa() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"portable",    "avx2",        "avx_vnni", "avx512",
-                                         "avx512_vnni", "avx512_bf16", "amx",      "neon",
-                                         "dotprod",     "amx_emulated"};
+  constexpr std::string_view kNames[] = {"portable",    "avx2", "avx_vnni", "avx512",  "avx512_vnni",
+                                         "avx512_bf16", "amx",  "neon",     "dotprod", "amx_emulated"};
   return kNames[static_cast<std::size_t>(isa)];
 }
 

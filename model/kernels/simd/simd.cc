@@ -130,9 +130,15 @@ const Level* level_of(Isa isa) {
 #endif
 #if defined(TP_WITH_DOTPROD)
     case Isa::dotprod: {
-      static const Level kernels = {neon::kKernels,          dotprod::kPackedKernels, dotprod::kQuantKernels,
-                                    neon::kScaledKernels,    neon::kAttentionKernels, neon::kElementwiseKernels,
-                                    neon::kPackKernels,      dotprod::kPeakKernels,   nullptr,
+      static const Level kernels = {neon::kKernels,
+                                    dotprod::kPackedKernels,
+                                    dotprod::kQuantKernels,
+                                    neon::kScaledKernels,
+                                    neon::kAttentionKernels,
+                                    neon::kElementwiseKernels,
+                                    neon::kPackKernels,
+                                    dotprod::kPeakKernels,
+                                    nullptr,
                                     nullptr};
       return &kernels;
     }

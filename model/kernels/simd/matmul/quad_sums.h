@@ -10,6 +10,14 @@
 namespace tp::kernels {
 namespace {
 
+// Forces the additions to `sum` to happen now. On ARM, g++ 12 would load the weights of many additions first,
+// and keep them in memory.
+inline void settle_sum([[maybe_unused]] IntVector& sum) {
+#if defined(TP_NEON)
+  for (std::size_t i = 0; i < kParts; ++i) asm("" : "+w"(sum.part[i]));
+#endif
+}
+
 // Adds products to a sum: QuadSums(sum), then add() some times, then sum = total(sum).
 #if defined(__AVX2__) && !defined(TP_HAS_BYTE_SUMS)
 // Sums of 16 bits, hence at most kQuadsOfSum<largest> products of elements up to `largest` with bytes up to
@@ -56,7 +64,9 @@ class QuadSums {
       upper_[i] = vmlal_high_s8(upper_[i], bytes, x4);
     }
   }
-  void settle() {}
+  void settle() {
+    for (std::size_t i = 0; i < kParts; ++i) asm("" : "+w"(lower_[i]), "+w"(upper_[i]));
+  }
   IntVector total(IntVector sum) const {
     for (std::size_t i = 0; i < kParts; ++i)
       sum.part[i] += (IntRegister)vpaddq_s32(vpaddlq_s16(lower_[i]), vpaddlq_s16(upper_[i]));
@@ -78,7 +88,7 @@ class QuadSums {
   explicit QuadSums(const IntVector& sum) : sum_(sum) {}
 
   void add(const WordVector& w, const std::int8_t* x) { dot_bytes(w, x, sum_); }
-  void settle() {}
+  void settle() { settle_sum(sum_); }
   const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
 
  private:
@@ -96,7 +106,7 @@ class BiasedQuadSums {
   explicit BiasedQuadSums(const IntVector& sum) : sum_(sum) {}
 
   void add(const WordVector& w, const std::int8_t* x) { dot_biased_bytes(w, x, sum_); }
-  void settle() {}
+  void settle() { settle_sum(sum_); }
   const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
 
  private:

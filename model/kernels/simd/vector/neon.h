@@ -1,4 +1,5 @@
-// NEON's instructions for this folder's vectors. For simd/*.cc only: everything is local to the translation unit.
+// NEON's instructions for this folder's vectors. For simd/*.cc only: everything is local to the translation
+// unit.
 #pragma once
 
 #include <arm_neon.h>

@@ -133,10 +133,8 @@ inline WordVector narrow(const IntVector (&v)[4]) {
     const __m128i high = _mm_packs_epi32((__m128i)v[2].part[i], (__m128i)v[3].part[i]);
     out.part[i] = (WordRegister)(kSigned ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
 #elif defined(TP_NEON)
-    const int16x8_t low =
-        vqmovn_high_s32(vqmovn_s32((int32x4_t)v[0].part[i]), (int32x4_t)v[1].part[i]);
-    const int16x8_t high =
-        vqmovn_high_s32(vqmovn_s32((int32x4_t)v[2].part[i]), (int32x4_t)v[3].part[i]);
+    const int16x8_t low = vqmovn_high_s32(vqmovn_s32((int32x4_t)v[0].part[i]), (int32x4_t)v[1].part[i]);
+    const int16x8_t high = vqmovn_high_s32(vqmovn_s32((int32x4_t)v[2].part[i]), (int32x4_t)v[3].part[i]);
     out.part[i] = kSigned ? (WordRegister)vqmovn_high_s16(vqmovn_s16(low), high)
                           : (WordRegister)vqmovun_high_s16(vqmovun_s16(low), high);
 #else
