@@ -36,8 +36,8 @@ struct PackedCache::Header {
 
 namespace {
 
-constexpr std::uint64_t kPage =
-    4096;  // of the file, which is never mapped: systems with larger pages read it, too
+// Not the system's page size: the file is never mapped, so systems with larger pages read it, too.
+constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReadAhead = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 22;

@@ -19,7 +19,7 @@ constexpr std::size_t kChunkTokens = 64;  // tokens whose results wait
 template <class Block>
 constexpr std::size_t kTokensOfOne = kParts == 1 ? 6 : kSumRegisters / kParts / (1 + kVectorsOfSum) + 1;
 template <class Block>
-constexpr std::size_t kTokensOfTwo = kSumRegisters / (2 * 2 * kParts);
+constexpr std::size_t kTokensOfTwo = kSumRegisters / (2 * 2 * kVectorsOfSum * kParts);
 // Whether tokens use elements in place, in the panel.
 template <class Block>
 constexpr bool kIsInPlace = false;
