@@ -74,7 +74,7 @@ function(tp_test name)
     if(ranks EQUAL 1)
       set(processors 1)
     endif()
-    add_test(NAME ${name}@${ranks} COMMAND ${TP_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
+    add_test(NAME ${name}@${ranks} COMMAND ${TP_MPIRUN} -np ${ranks} ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}@${ranks} PROPERTIES LABELS "mpi;${ARG_LABELS}" TIMEOUT ${TP_TEST_TIMEOUT} PROCESSORS ${processors}
       ENVIRONMENT "${TP_MPI_TEST_ENVIRONMENT}")
   endforeach()

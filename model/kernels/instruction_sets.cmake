@@ -3,6 +3,10 @@ set(TP_ON_X86 OFF)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(TP_ON_X86 ON)
 endif()
+set(TP_ON_ARM OFF)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(TP_ON_ARM ON)
+endif()
 
 # tp_find_native_sets(RESULT): the best instruction set of this machine, and those whose kernels it shares. Reads the
 # processor's flags as model/kernels/simd/isa.cc does.
@@ -39,6 +43,8 @@ function(tp_choose_instruction_sets result)
   elseif(TP_ON_X86 AND TP_CPUS STREQUAL native)
     tp_find_native_sets(sets)
     list(PREPEND sets avx2)
+  elseif(TP_ON_ARM AND NOT TP_CPUS STREQUAL portable)
+    set(sets neon dotprod)  # they share most kernels, so that native has both
   endif()
   if(TP_BUILD_TESTS)
     list(APPEND sets amx_emulated)

@@ -36,6 +36,7 @@ struct PackedCache::Header {
 
 namespace {
 
+// Not the system's page size: the file is never mapped, so systems with larger pages read it, too.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReadAhead = std::uint64_t{64} << 20;

@@ -48,26 +48,6 @@ int allocate(int object, std::size_t begin, std::size_t bytes) {
   return error;
 }
 
-struct Run {
-  std::size_t begin;
-  std::size_t bytes;
-};
-
-// The pages whose main reader is `rank`, with adjacent pages merged. If the main reader changes within a
-// page, the page belongs to the main reader of its midpoint.
-std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
-                               const HostMemory::Reader& reader) {
-  std::vector<Run> runs;
-  for (std::size_t begin = 0; begin < share * ranks; begin += page) {
-    if (reader(begin / share, begin % share + page / 2) != rank) continue;
-    if (!runs.empty() && runs.back().begin + runs.back().bytes == begin)
-      runs.back().bytes += page;
-    else
-      runs.push_back({begin, page});
-  }
-  return runs;
-}
-
 // Whether this rank sees what the first rank writes to `begin`; true if `begin` is null (no memory). The
 // result can be false if two hosts share a host name: their ranks may then open different shared-memory
 // objects of the same name. Collective.
@@ -88,6 +68,19 @@ bool sees_the_first_rank(MPI_Comm host, int rank, std::byte* begin) {
 
 }  // namespace
 
+std::vector<PageRun> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
+                                   const HostMemory::Reader& reader) {
+  std::vector<PageRun> runs;
+  for (std::size_t begin = 0; begin < share * ranks; begin += page) {
+    if (reader(begin / share, begin % share + page / 2) != rank) continue;
+    if (!runs.empty() && runs.back().begin + runs.back().bytes == begin)
+      runs.back().bytes += page;
+    else
+      runs.push_back({begin, page});
+  }
+  return runs;
+}
+
 std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_of_rank, const Reader& reader,
                                                std::string& why) {
   int rank = 0;
@@ -105,9 +98,9 @@ std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_
   const bool exists = name.text[0] != '\0';
   if (exists && rank != 0) object = ::shm_open(name.text, O_RDWR, 0);
   if (exists && object < 0) error = errno;
-  const std::vector<Run> own =
+  const std::vector<PageRun> own =
       pages_read_by(static_cast<std::size_t>(rank), static_cast<std::size_t>(size), share, page, reader);
-  for (const Run& run : own) {
+  for (const PageRun& run : own) {
     if (object >= 0 && error == 0) error = allocate(object, run.begin, run.bytes);
   }
   void* begin = MAP_FAILED;
@@ -126,7 +119,7 @@ std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_
   if (begin == MAP_FAILED) return nullptr;
   auto memory = std::unique_ptr<HostMemory>(
       new HostMemory(static_cast<std::byte*>(begin), share, static_cast<std::size_t>(size)));
-  for (const Run& run : own) {
+  for (const PageRun& run : own) {
     memory->own_.emplace_back(memory->begin_ + run.begin, run.bytes);
     // Linux reports a page's node only to processes that have touched the page.
     for (std::size_t offset = 0; offset < run.bytes; offset += page)

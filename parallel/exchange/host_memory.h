@@ -11,6 +11,12 @@
 
 namespace tp {
 
+// Adjacent pages, in bytes from the first rank's part on.
+struct PageRun {
+  std::size_t begin;
+  std::size_t bytes;
+};
+
 // Zeroed memory shared by the ranks of one host, with an equal part for each rank. create() allocates each
 // page in the NUMA domain of the page's main reader, the rank that reads it most often. A full /dev/shm
 // therefore causes an error in create(), not on first access.
@@ -40,5 +46,11 @@ class HostMemory {
   std::size_t ranks_;
   std::vector<std::span<const std::byte>> own_;
 };
+
+// The pages of `page` bytes whose main reader is `rank`, with adjacent pages merged. Each of `ranks` parts
+// has `share` bytes, a multiple of `page`. If the main reader changes within a page, the page belongs to the
+// main reader of its midpoint.
+std::vector<PageRun> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
+                                   const HostMemory::Reader& reader);
 
 }  // namespace tp

@@ -147,7 +147,9 @@ std::string HostRegion::map(int process, int descriptor) {
   const std::size_t gap = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
   std::byte* const place = begin + gap;
   if (gap > 0) ::munmap(begin, gap);
-  if (gap < kHugePage) ::munmap(place + whole, kHugePage - gap);
+  // Whole pages, which may have 16 or 64 KiB.
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (gap < kHugePage) ::munmap(place + (whole + page - 1) / page * page, kHugePage - gap);
   if (::mmap(place, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file.number(),
              0) == MAP_FAILED) {
     const int error = errno;

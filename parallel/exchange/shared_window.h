@@ -13,12 +13,18 @@ namespace tp {
 struct WindowSlot {
   // Larger pieces would be evicted from the L2 cache before the other ranks have read them.
   static constexpr std::size_t kPieceBytes = 256 * 1024;
-  // Buffers begin on page boundaries, so that each buffer can be on a different NUMA node.
+  // Buffers begin on page boundaries, so that each buffer can be on a different NUMA node. ARM's systems
+  // choose pages of 4, 16 or 64 KiB.
+#if defined(__aarch64__)
+  static constexpr std::size_t kPageBytes = 65536;
+#else
   static constexpr std::size_t kPageBytes = 4096;
+#endif
   static constexpr std::size_t kCacheLine = 64;
 
-  alignas(kPageBytes) std::atomic<std::uint64_t> announced;
+  alignas(kCacheLine) std::atomic<std::uint64_t> announced;
   alignas(kCacheLine) std::atomic<std::uint64_t> summed;  // on a host root: pieces summed over all hosts
+  alignas(kCacheLine) std::byte rest_of_page[kPageBytes - 2 * kCacheLine];
 
   std::byte* buffer(std::size_t index) {
     return reinterpret_cast<std::byte*>(this) + kPageBytes + index * kPieceBytes;

@@ -37,6 +37,8 @@ constexpr auto kBackgroundSleep = 50us;
 void pause() {
 #if defined(__x86_64__)
   _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
 #endif
 }
 

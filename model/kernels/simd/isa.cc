@@ -8,17 +8,32 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace tp::kernels {
 namespace {
 
 // In ascending order.
-constexpr Isa kSets[] = {Isa::portable,    Isa::avx2,        Isa::avx_vnni, Isa::avx512,
-                         Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx};
+constexpr Isa kSets[] = {Isa::portable,    Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni,
+                         Isa::avx512_bf16, Isa::amx,  Isa::neon,     Isa::dotprod};
+
+#if defined(__aarch64__)
+constexpr std::string_view kNamesOfSets = "portable, neon or dotprod";
+#else
+constexpr std::string_view kNamesOfSets = "portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx";
+#endif
+
+bool is_of_arm(Isa isa) { return isa == Isa::neon || isa == Isa::dotprod; }
 
 // Whether a machine whose best instruction set is `best` has `isa`.
-bool has(Isa best, Isa isa) { return isa <= best && !(isa == Isa::avx_vnni && best == Isa::avx512); }
+bool has(Isa best, Isa isa) {
+  if (isa == Isa::portable) return true;
+  if (isa > best || is_of_arm(isa) != is_of_arm(best)) return false;
+  return !(isa == Isa::avx_vnni && best == Isa::avx512);
+}
 
 // The best instruction set of this build for a machine whose best one is `best`.
 Isa best_compiled(Isa best) {
@@ -48,10 +63,8 @@ Isa choose_isa() {
                          wanted);
     return Isa::amx_emulated;
   }
-  throw_error<ConfigError>(
-      "TP_ISA must be portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx, and no more than "
-      "this machine's {}; found \"{}\"",
-      name_of(machine), wanted);
+  throw_error<ConfigError>("TP_ISA must be {}, and no more than this machine's {}; found \"{}\"",
+                           kNamesOfSets, name_of(machine), wanted);
 }
 
 Isa& chosen_isa() {
@@ -62,8 +75,8 @@ Isa& chosen_isa() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"portable",    "avx2",        "avx_vnni", "avx512",
-                                         "avx512_vnni", "avx512_bf16", "amx",      "amx_emulated"};
+  constexpr std::string_view kNames[] = {"portable",    "avx2", "avx_vnni", "avx512",  "avx512_vnni",
+                                         "avx512_bf16", "amx",  "neon",     "dotprod", "amx_emulated"};
   return kNames[static_cast<std::size_t>(isa)];
 }
 
@@ -81,6 +94,10 @@ Isa machine_isa() {
   // Every processor with AVX2 has F16C, which clang 14 cannot query.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     return has_avx_vnni() ? Isa::avx_vnni : Isa::avx2;
+#elif defined(__aarch64__) && defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? Isa::dotprod : Isa::neon;
+#elif defined(__aarch64__)
+  return Isa::neon;
 #endif
   return Isa::portable;
 }
@@ -118,6 +135,7 @@ Isa common_isa(Isa other, bool other_has_fast_pairs) {
   // Emulated tiles come with portable kernels.
   if (std::max(own, other) == Isa::amx_emulated) return own == other ? own : Isa::portable;
   Isa common = std::min(own, other);
+  if (is_of_arm(own) != is_of_arm(other)) common = Isa::portable;
   if (!has(std::max(own, other), common)) common = Isa::avx2;
   const bool alike = common != Isa::avx512_bf16 || bf16_pairs_are_fast() == other_has_fast_pairs;
   return best_compiled(alike ? common : Isa::avx512_vnni);

@@ -8,8 +8,20 @@ namespace tp::kernels {
 // In ascending order: a machine that has one also has those before it, except that avx512 lacks avx_vnni.
 // avx_vnni is that of Alder Lake, avx512 of Skylake, avx512_vnni of Cascade Lake and Ice Lake, avx512_bf16
 // (which includes VBMI) of Zen 4. amx_emulated is for tests only: AMX's tile instructions in plain C++, on
-// any machine, with portable kernels otherwise.
-enum class Isa { portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16, amx, amx_emulated };
+// any machine, with portable kernels otherwise. neon and dotprod are those of 64-bit ARM, in ascending order,
+// too: armv8-a has neon, and Neoverse N1 and Cortex-A76 have dotprod.
+enum class Isa {
+  portable,
+  avx2,
+  avx_vnni,
+  avx512,
+  avx512_vnni,
+  avx512_bf16,
+  amx,
+  neon,
+  dotprod,
+  amx_emulated
+};
 
 std::string_view name_of(Isa isa);
 
@@ -30,7 +42,7 @@ bool has_avx_vnni();
 Isa active_isa();
 
 // The best instruction set that this machine, with active_isa(), and a machine with `other` have in common.
-// Machines with avx512_bf16 differ in whether they multiply pairs of bf16.
+// Machines with avx512_bf16 differ in whether they multiply pairs of bf16. x86 and ARM share portable.
 Isa common_isa(Isa other, bool other_has_fast_pairs);
 // Makes the kernels use a lower instruction set. Not while an engine exists.
 void lower_isa(Isa isa);

@@ -42,6 +42,8 @@ TP_DECLARE_INTEGERS(avx_vnni_evex)
 TP_DECLARE_LEVEL(avx512)
 TP_DECLARE_INTEGERS(avx512_vnni)
 TP_DECLARE_LEVEL(avx512_bf16)
+TP_DECLARE_LEVEL(neon)
+TP_DECLARE_LEVEL(dotprod)
 
 namespace tp::kernels {
 namespace {
@@ -117,6 +119,27 @@ const Level* level_of(Isa isa) {
 #if defined(TP_WITH_AMX)
     case Isa::amx: {
       static const Level kernels = TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
+      return &kernels;
+    }
+#endif
+#if defined(TP_WITH_NEON)
+    case Isa::neon: {
+      static const Level kernels = TP_LEVEL(neon, nullptr, nullptr);
+      return &kernels;
+    }
+#endif
+#if defined(TP_WITH_DOTPROD)
+    case Isa::dotprod: {
+      static const Level kernels = {neon::kKernels,
+                                    dotprod::kPackedKernels,
+                                    dotprod::kQuantKernels,
+                                    neon::kScaledKernels,
+                                    neon::kAttentionKernels,
+                                    neon::kElementwiseKernels,
+                                    neon::kPackKernels,
+                                    dotprod::kPeakKernels,
+                                    nullptr,
+                                    nullptr};
       return &kernels;
     }
 #endif

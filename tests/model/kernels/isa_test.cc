@@ -31,8 +31,14 @@ TEST(Isa, CommonToTwoMachinesIsTheBestOfBoth) {
     EXPECT_EQ(common_isa(own, !fast), Isa::avx512_vnni) << "one multiplies bf16 in pairs, the other does not";
   } else if (own == Isa::amx_emulated) {
     EXPECT_EQ(common_isa(Isa::avx2, false), Isa::portable) << "it has portable kernels";
+  } else if (own == Isa::neon || own == Isa::dotprod) {
+    EXPECT_EQ(common_isa(Isa::dotprod, false), own);
+    EXPECT_EQ(common_isa(Isa::neon, false), Isa::neon);
+    EXPECT_EQ(common_isa(Isa::avx2, false), Isa::portable) << "x86";
+    EXPECT_EQ(common_isa(Isa::amx, false), Isa::portable);
   } else {
     EXPECT_EQ(common_isa(Isa::amx, false), own);
+    EXPECT_EQ(common_isa(Isa::dotprod, false), Isa::portable) << "ARM";
   }
   if (own == Isa::avx512) {
     EXPECT_EQ(common_isa(Isa::avx_vnni, false), Isa::avx2) << "Skylake lacks VNNI";

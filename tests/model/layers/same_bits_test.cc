@@ -29,6 +29,8 @@ std::vector<WeightType> types_of_one_rule() {
     case kernels::Isa::avx_vnni:
     case kernels::Isa::avx512:
     case kernels::Isa::avx512_vnni:
+    case kernels::Isa::neon:
+    case kernels::Isa::dotprod:
       return {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4};
     case kernels::Isa::avx512_bf16:
       return {WeightType::f32, WeightType::f16, WeightType::int8, WeightType::int4};

@@ -1,6 +1,9 @@
 #include "parallel/exchange/shared_window.h"
 
+#include "parallel/exchange/host_memory.h"
+
 #include <algorithm>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -23,7 +26,42 @@ TEST(SharedWindow, IsNearItsOwnerIfAllRanksReadIt) {
   }
 }
 
-TEST(SharedWindow, IsNearTheHostRootIfItAddsForAll) {
+// Pages of x86, and those that a system on ARM may choose.
+TEST(SharedWindow, HasEachPageInTheMemoryOfOneRankWhateverItsSize) {
+  for (const std::size_t page : {4096, 16384, 65536}) {
+    for (const WindowLayout layout : {WindowLayout{1, false}, WindowLayout{2, false}, WindowLayout{3, false},
+                                      WindowLayout{8, false}, WindowLayout{4, true}}) {
+      const std::size_t share = (layout.slot_bytes() + page - 1) / page * page;
+      std::vector<std::size_t> owners(layout.ranks * share / page);
+      for (std::size_t rank = 0; rank < layout.ranks; ++rank) {
+        const auto reader = [&](std::size_t of, std::size_t offset) { return layout.reader(of, offset); };
+        for (const PageRun& run : pages_read_by(rank, layout.ranks, share, page, reader)) {
+          ASSERT_EQ(run.begin % page, 0U);
+          ASSERT_EQ(run.bytes % page, 0U);
+          for (std::size_t at = run.begin; at < run.begin + run.bytes; at += page) ++owners.at(at / page);
+        }
+      }
+      EXPECT_EQ(std::ranges::count(owners, 1U), static_cast<std::ptrdiff_t>(owners.size())) << page;
+    }
+  }
+}
+
+// Else a page would hold the ends of two buffers, which different ranks read.
+TEST(SharedWindow, HasBuffersThatBeginWithAPage) {
+#if defined(__aarch64__)
+  constexpr std::size_t kPages[] = {4096, 16384, 65536};
+#else
+  constexpr std::size_t kPages[] = {4096};
+#endif
+  for (const std::size_t page : kPages) {
+    EXPECT_EQ(sizeof(WindowSlot) % page, 0U);
+    EXPECT_EQ(WindowSlot::kPieceBytes % page, 0U);
+    for (const bool several_hosts : {false, true})
+      EXPECT_EQ((WindowLayout{2, several_hosts}.slot_bytes() % page), 0U) << page;
+  }
+}
+
+TEST(SharedWindow, IsNearTheHostRootWhereItAddsUpForAll) {
   const WindowLayout layout{4, true};
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(layout.reader(rank, 0), rank) << "where the rank announces its phase";

@@ -21,6 +21,11 @@ inline Vector load_bytes(const unsigned char* p) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * i));
     out.part[i] = __builtin_convertvector((IntRegister)_mm256_cvtepi8_epi32(bytes), FloatRegister);
   }
+#elif defined(TP_NEON)
+  IntVector numbers;
+  neon_widen(vld1q_s8(reinterpret_cast<const signed char*>(p)), numbers.part);
+  for (std::size_t i = 0; i < kParts; ++i)
+    out.part[i] = __builtin_convertvector(numbers.part[i], FloatRegister);
 #else
   for (std::size_t i = 0; i < kParts; ++i) {
     for (std::size_t j = 0; j < kLanes / kParts; ++j) {

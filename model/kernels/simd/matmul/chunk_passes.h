@@ -17,9 +17,9 @@ constexpr std::size_t kChunkTokens = 64;  // tokens whose results wait
 // Tokens of a pass over one panel, and tokens of a pass over two adjacent panels. Each token has a float sum
 // and an integer sum.
 template <class Block>
-constexpr std::size_t kTokensOfOne = kParts == 1 ? 6 : kSumRegisters / kParts / 2 + 1;
+constexpr std::size_t kTokensOfOne = kParts == 1 ? 6 : kSumRegisters / kParts / (1 + kVectorsOfSum) + 1;
 template <class Block>
-constexpr std::size_t kTokensOfTwo = kSumRegisters / (2 * 2 * kParts);
+constexpr std::size_t kTokensOfTwo = kSumRegisters / (2 * 2 * kVectorsOfSum * kParts);
 // Whether tokens use elements in place, in the panel.
 template <class Block>
 constexpr bool kIsInPlace = false;

@@ -15,7 +15,7 @@ constexpr std::size_t kBlock = 64;
 constexpr std::size_t kScaleBytes = 2 * kPanel * 2;
 
 // Registers for sums. The other registers contain weights and activations.
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(TP_NEON)
 constexpr std::size_t kSumRegisters = 24;
 #else
 constexpr std::size_t kSumRegisters = 12;

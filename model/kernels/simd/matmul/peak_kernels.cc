@@ -37,20 +37,31 @@ float stream(const unsigned char* data, std::size_t bytes) {
 }
 
 // Independent accumulators: enough to hide the latency of a multiplication.
-constexpr std::size_t kChains = kRegisterBytes == 64 ? 16 : 10;
+#if defined(__AVX512F__) || defined(TP_NEON)
+constexpr std::size_t kChains = 16;
+#else
+constexpr std::size_t kChains = 10;
+#endif
 constexpr std::size_t kRegisterLanes = kRegisterBytes / 4;
+
+// The constraint of an operand in a vector register.
+#if defined(__aarch64__)
+#define TP_IN_VECTOR "w"
+#else
+#define TP_IN_VECTOR "v"
+#endif
 
 // Hides the value from the compiler, which could otherwise compute results without running the loop, or only
 // once for all chains.
 template <class Register>
 Register hidden(Register value) {
-  asm volatile("" : "+v"(value));
+  asm volatile("" : "+" TP_IN_VECTOR(value));
   return value;
 }
 
 template <class Register>
 void discard(const Register (&sums)[kChains]) {
-  for (const Register& sum : sums) asm volatile("" : : "v"(sum));
+  for (const Register& sum : sums) asm volatile("" : : TP_IN_VECTOR(sum));
 }
 
 double multiply_f32(std::size_t rounds) {
@@ -87,6 +98,18 @@ double multiply_int8(std::size_t rounds) {
   for (__m512i& sum : sums) sum = hidden(__m512i{});
   for (std::size_t round = 0; round < rounds; ++round) {
     for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, factor, factor);
+  }
+  discard(sums);
+  return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+}
+constexpr auto kMultiplyInt8 = multiply_int8;
+#elif defined(TP_NEON) && defined(TP_HAS_BYTE_SUMS)
+double multiply_int8(std::size_t rounds) {
+  const auto factor = (int8x16_t)hidden(WordRegister{} + 0x01010101U);
+  IntRegister sums[kChains];
+  for (IntRegister& sum : sums) sum = hidden(IntRegister{});
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (IntRegister& sum : sums) sum = (IntRegister)neon_dot((int32x4_t)sum, factor, factor);
   }
   discard(sums);
   return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);

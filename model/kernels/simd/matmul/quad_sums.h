@@ -10,6 +10,14 @@
 namespace tp::kernels {
 namespace {
 
+// Forces the additions to `sum` to happen now. On ARM, g++ 12 would load the weights of many additions first,
+// and keep them in memory.
+inline void settle_sum([[maybe_unused]] IntVector& sum) {
+#if defined(TP_NEON)
+  for (std::size_t i = 0; i < kParts; ++i) asm("" : "+w"(sum.part[i]));
+#endif
+}
+
 // Adds products to a sum: QuadSums(sum), then add() some times, then sum = total(sum).
 #if defined(__AVX2__) && !defined(TP_HAS_BYTE_SUMS)
 // Sums of 16 bits, hence at most kQuadsOfSum<largest> products of elements up to `largest` with bytes up to
@@ -41,20 +49,38 @@ template <int kLargest>
 constexpr std::size_t kQuadsOfSum = 32767 / (2 * 127 * kLargest) >= 8   ? 8
                                     : 32767 / (2 * 127 * kLargest) >= 4 ? 4
                                                                         : 2;
-
-// For elements with 128 added, in 32 bits: sums of pairs of their products exceed 16 bits.
-class BiasedQuadSums {
+#elif defined(TP_NEON) && !defined(TP_HAS_BYTE_SUMS)
+// Sums of 16 bits, one for each byte of a quad, hence at most kQuadsOfSum<largest> products.
+class QuadSums {
  public:
-  BiasedQuadSums() = default;
-  explicit BiasedQuadSums(const IntVector& sum) : sum_(sum) {}
+  QuadSums() = default;
+  explicit QuadSums(const IntVector& /*sum*/) {}
 
-  void add(const WordVector& w, const std::int8_t* x) { dot_biased_bytes(w, x, sum_); }
-  void settle() {}
-  const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
+  void add(const WordVector& w, const std::int8_t* x) {
+    const int8x16_t x4 = neon_four_bytes(x);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      const auto bytes = (int8x16_t)w.part[i];
+      lower_[i] = vmlal_s8(lower_[i], vget_low_s8(bytes), vget_low_s8(x4));
+      upper_[i] = vmlal_high_s8(upper_[i], bytes, x4);
+    }
+  }
+  void settle() {
+    for (std::size_t i = 0; i < kParts; ++i) asm("" : "+w"(lower_[i]), "+w"(upper_[i]));
+  }
+  IntVector total(IntVector sum) const {
+    for (std::size_t i = 0; i < kParts; ++i)
+      sum.part[i] += (IntRegister)vpaddq_s32(vpaddlq_s16(lower_[i]), vpaddlq_s16(upper_[i]));
+    return sum;
+  }
 
  private:
-  IntVector sum_{};
+  int16x8_t lower_[kParts] = {};
+  int16x8_t upper_[kParts] = {};
 };
+template <int kLargest>
+constexpr std::size_t kQuadsOfSum = 32767 / (127 * kLargest) >= 8   ? 8
+                                    : 32767 / (127 * kLargest) >= 4 ? 4
+                                                                    : 2;
 #else
 class QuadSums {
  public:
@@ -62,7 +88,7 @@ class QuadSums {
   explicit QuadSums(const IntVector& sum) : sum_(sum) {}
 
   void add(const WordVector& w, const std::int8_t* x) { dot_bytes(w, x, sum_); }
-  void settle() {}
+  void settle() { settle_sum(sum_); }
   const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
 
  private:
@@ -70,8 +96,28 @@ class QuadSums {
 };
 template <int kLargest>
 constexpr std::size_t kQuadsOfSum = 8;
+#endif
+
+#if (defined(__AVX2__) && !defined(TP_HAS_BYTE_SUMS)) || defined(TP_NEON)
+// For elements with 128 added, in 32 bits: sums of pairs of their products exceed 16 bits.
+class BiasedQuadSums {
+ public:
+  BiasedQuadSums() = default;
+  explicit BiasedQuadSums(const IntVector& sum) : sum_(sum) {}
+
+  void add(const WordVector& w, const std::int8_t* x) { dot_biased_bytes(w, x, sum_); }
+  void settle() { settle_sum(sum_); }
+  const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
+
+ private:
+  IntVector sum_{};
+};
+#else
 using BiasedQuadSums = QuadSums;
 #endif
+
+// Vectors of registers that the sums of a QuadSums take.
+constexpr std::size_t kVectorsOfSum = sizeof(QuadSums) / (kParts * kRegisterBytes);
 
 }  // namespace
 }  // namespace tp::kernels

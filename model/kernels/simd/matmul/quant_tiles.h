@@ -15,7 +15,7 @@ template <const QuantFormat& F>
 struct QuantTile {
   // Code for more tokens would only cost compile time.
   static constexpr std::size_t kTokens = kParts == 1 ? 4 : 2;
-  static constexpr std::size_t kSumsPerToken = 3;
+  static constexpr std::size_t kSumsPerToken = 1 + 2 * kVectorsOfSum;
 
   const PanelProduct& p;
 

@@ -18,6 +18,8 @@ inline IntVector load_bytes(const unsigned char* p) {
     const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * i));
     out.part[i] = (IntRegister)_mm256_cvtepu8_epi32(bytes);
   }
+#elif defined(TP_NEON)
+  neon_widen(vld1q_u8(p), out.part);
 #else
   for (std::size_t i = 0; i < kParts; ++i) {
     for (std::size_t j = 0; j < kLanes / kParts; ++j) out.part[i][j] = p[i * kLanes / kParts + j];
@@ -53,6 +55,10 @@ inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
     out.part[i] = (WordRegister)_mm256_shuffle_epi8(all, (__m256i)places.part[i]);
 #endif
   }
+#elif defined(TP_NEON)
+  const uint8x16_t values = vld1q_u8(table);
+  for (std::size_t i = 0; i < kParts; ++i)
+    out.part[i] = (WordRegister)vqtbl1q_u8(values, (uint8x16_t)places.part[i]);
 #else
   for (std::size_t i = 0; i < kParts; ++i) {
     for (std::size_t j = 0; j < kLanes / kParts; ++j) {
@@ -80,6 +86,13 @@ inline Vector look_up_floats(const float* table, const IntVector& places) {
     const __m256 is_upper = _mm256_castsi256_ps(_mm256_slli_epi32(place, 28));  // bit 3 becomes the sign
     out.part[i] = (FloatRegister)_mm256_blendv_ps(_mm256_permutevar8x32_ps(lower, place),
                                                   _mm256_permutevar8x32_ps(upper, place), is_upper);
+  }
+#elif defined(TP_NEON)
+  const uint8x16x4_t all = vld1q_u8_x4(reinterpret_cast<const std::uint8_t*>(table));
+  for (std::size_t i = 0; i < kParts; ++i) {
+    // The places of a float's four bytes.
+    const WordRegister of_bytes = (WordRegister)places.part[i] * 0x04040404U + 0x03020100U;
+    out.part[i] = (FloatRegister)vqtbl4q_u8(all, (uint8x16_t)of_bytes);
   }
 #else
   for (std::size_t i = 0; i < kParts; ++i) {

@@ -22,6 +22,13 @@ inline Vector load_e4m3_over_256(const unsigned char* p) {
   out.part[0] = (FloatRegister)_mm256_cvtph_ps(_mm256_castsi256_si128(halves));
   out.part[1] = (FloatRegister)_mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1));
 #endif
+#elif defined(TP_NEON)
+  const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(p));
+  const int16x8_t words[] = {vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes)};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const int16x8_t halves = vandq_s16(vshlq_n_s16(words[i], 7), vdupq_n_s16(-0x4001));  // as above
+    neon_widen(vreinterpretq_f16_s16(halves), out.part[2 * i], out.part[2 * i + 1]);
+  }
 #else
   const IntVector bytes = load_bytes(p);
   for (std::size_t i = 0; i < kParts; ++i) {

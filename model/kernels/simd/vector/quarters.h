@@ -19,6 +19,9 @@ inline std::uint32_t equal_lanes(const Vector& a, const Vector& b) {
 #if defined(__AVX2__)
     const __m256 equal = _mm256_cmp_ps((__m256)a.part[i], (__m256)b.part[i], _CMP_EQ_OQ);
     lanes |= static_cast<std::uint32_t>(_mm256_movemask_ps(equal)) << (8 * i);
+#elif defined(TP_NEON)
+    constexpr WordRegister kBits = {1, 2, 4, 8};
+    lanes |= vaddvq_u32((uint32x4_t)((WordRegister)(a.part[i] == b.part[i]) & kBits)) << (4 * i);
 #else
     for (std::size_t j = 0; j < 4; ++j) {
       lanes |= static_cast<std::uint32_t>(a.part[i][j] == b.part[i][j]) << (4 * i + j);
@@ -129,6 +132,11 @@ inline WordVector narrow(const IntVector (&v)[4]) {
     const __m128i low = _mm_packs_epi32((__m128i)v[0].part[i], (__m128i)v[1].part[i]);
     const __m128i high = _mm_packs_epi32((__m128i)v[2].part[i], (__m128i)v[3].part[i]);
     out.part[i] = (WordRegister)(kSigned ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
+#elif defined(TP_NEON)
+    const int16x8_t low = vqmovn_high_s32(vqmovn_s32((int32x4_t)v[0].part[i]), (int32x4_t)v[1].part[i]);
+    const int16x8_t high = vqmovn_high_s32(vqmovn_s32((int32x4_t)v[2].part[i]), (int32x4_t)v[3].part[i]);
+    out.part[i] = kSigned ? (WordRegister)vqmovn_high_s16(vqmovn_s16(low), high)
+                          : (WordRegister)vqmovun_high_s16(vqmovun_s16(low), high);
 #else
     constexpr std::int32_t kLowest = kSigned ? -128 : 0;
     for (std::size_t j = 0; j < 4; ++j) {

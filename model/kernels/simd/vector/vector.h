@@ -9,6 +9,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if defined(TP_NEON)  // the sets of ARM; every 64-bit ARM compiler defines __ARM_NEON
+#include "model/kernels/simd/vector/neon.h"
+#endif
 
 namespace tp::kernels {
 namespace {
@@ -22,7 +25,7 @@ constexpr std::size_t kRegisterBytes = 16;
 #endif
 
 // Whether one instruction adds products of four bytes to a sum of 32 bits.
-#if defined(__AVX512VNNI__) || defined(TP_VNNI_256)
+#if defined(__AVX512VNNI__) || defined(TP_VNNI_256) || (defined(TP_NEON) && defined(__ARM_FEATURE_DOTPROD))
 #define TP_HAS_BYTE_SUMS
 #endif
 
@@ -209,6 +212,9 @@ inline Vector load_f16(const unsigned char* p) {
   for (std::size_t i = 0; i < kParts; ++i) {
     out.part[i] = (FloatRegister)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + i));
   }
+#elif defined(TP_NEON)
+  for (std::size_t i = 0; i < kParts; i += 2)
+    neon_widen(vreinterpretq_f16_u8(vld1q_u8(p + 8 * i)), out.part[i], out.part[i + 1]);
 #else
   const Vector upper_halves = load_bf16(p);
   for (std::size_t i = 0; i < kParts; ++i) {
@@ -239,6 +245,9 @@ inline void store_f16(const Vector& v, unsigned char* p) {
     const Halves half = one_nan | (bits & 0x8000U);
     __builtin_memcpy(p + i * sizeof(half), &half, sizeof(half));
   }
+#elif defined(TP_NEON)
+  for (std::size_t i = 0; i < kParts; i += 2)
+    vst1q_u8(p + 8 * i, vreinterpretq_u8_u16(neon_halves(v.part[i], v.part[i + 1])));
 #else
   // Selections instead of branches. Compares signed numbers, as SSE2 can.
   using Halves __attribute__((vector_size(kRegisterBytes))) = std::uint16_t;
@@ -279,6 +288,10 @@ inline std::int32_t sum_of_bytes(const std::int8_t* bytes) {
   if constexpr (kCount == 32) sums = _mm_add_epi32(sums, add_eights(bytes + 16));
   constexpr auto kAdded = static_cast<std::int32_t>(128 * kCount);
   return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - kAdded;
+#elif defined(TP_NEON)
+  std::int32_t sum = vaddlvq_s8(vld1q_s8(bytes));
+  if constexpr (kCount == 32) sum += vaddlvq_s8(vld1q_s8(bytes + 16));
+  return sum;
 #else
   std::int32_t sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -308,6 +321,7 @@ inline IntRegister sums_of_pairs(const ShortRegister& pairs) {
 #endif
 
 // sum[i] += w[4i..4i+3] . x[0..3], with unsigned w and signed x. The sum of two products must fit in 16 bits.
+// NEON multiplies signed w, so w must be below 128 there.
 inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
 #if defined(__AVX512VNNI__)
   sum.part[0] = (IntRegister)_mm512_dpbusd_epi32((__m512i)sum.part[0], (__m512i)w.part[0],
@@ -321,6 +335,10 @@ inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum)
 #elif defined(__AVX2__)
   for (std::size_t i = 0; i < kParts; ++i)
     sum.part[i] += sums_of_pairs(products_of_pairs(w.part[i], four_bytes(x)));
+#elif defined(TP_NEON)
+  const int8x16_t x4 = neon_four_bytes(x);
+  for (std::size_t i = 0; i < kParts; ++i)
+    sum.part[i] = (IntRegister)neon_dot((int32x4_t)sum.part[i], (int8x16_t)w.part[i], x4);
 #else
   for (std::size_t i = 0; i < kParts; ++i) {
     for (int b = 0; b < 4; ++b) {
@@ -349,6 +367,13 @@ inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVecto
 #endif
     sum.part[i] += sums_of_pairs((ShortRegister)pairs);
   }
+}
+#elif defined(TP_NEON)
+constexpr bool kBiasedDotIsExact = true;
+inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
+  WordVector elements = w;
+  for (WordRegister& part : elements.part) part ^= 0x80808080U;
+  dot_bytes(elements, x, sum);
 }
 #else
 constexpr bool kBiasedDotIsExact = false;
