@@ -1,4 +1,4 @@
-// What drafting costs at real shapes: steps of 1 to 1 + drafts rows of a target that is cut to a few layers,
+// The cost of drafting at real shapes: steps of 1 to 1 + drafts rows of a target that is cut to a few layers,
 // and passes of its EAGLE-3 drafter. Random weights guess nothing right, so the gain is a projection: these
 // costs with the shares of accepted draft tokens that were measured elsewhere (--accepted).
 //
@@ -36,7 +36,7 @@ namespace {
 struct Options : bench::FilledOptions {
   std::string target;
   std::string drafter;
-  std::size_t layers = 0;  // of the whole target
+  std::size_t layers = 0;  // the whole target's
   std::string weights = "int4";
   std::vector<double> accepted;  // shares of steps that accept their first, second, ... draft token
   int threads = 1;
@@ -52,9 +52,9 @@ class DrafterWeights final : public SourceDecorator {
   }
 };
 
-// What the rows of a step read besides tokens.
+// States that the rows of a step read besides tokens.
 struct RowStates {
-  const float* streams = nullptr;  // of the target; null: the drafter's own states, or none
+  const float* streams = nullptr;  // the target's; null: the drafter's own states, or none
   const float* own = nullptr;      // null: not a drafter
 };
 

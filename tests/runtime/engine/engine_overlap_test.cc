@@ -51,10 +51,9 @@ Results results_of(Engine& engine, const Fixture& fixture) {
   return results;
 }
 
-// Of a decoder of the usual kind, one with experts, one with recurrent layers and experts, one whose windows
-// are shorter than its prompts and whose norms are sums over ranks of their own, inside of attention, one
-// with short convolutions, one with pools of positions that begin in the other half, and one with a hash
-// table as well.
+// The models: a plain decoder, experts, recurrent layers with experts, windows shorter than the prompts with
+// norms inside attention that need sums over ranks of their own, short convolutions, pools of positions that
+// begin in the other half, and a hash table.
 TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   Communicator& comm = test::world();
   for (const char* const model : {"llama-gqa", "qwen2moe", "qwen3next", "olmo3", "lfm2", "granite4h",
