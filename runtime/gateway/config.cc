@@ -31,6 +31,13 @@ constexpr std::size_t kMostName = 256;  // bytes
 constexpr double kMostSeconds = 1e8;    // three years
 constexpr const char* kOwnOption = "--model-name";
 
+// The member, or null. A copy, like Json::value makes, would recurse once per level.
+const Json& member_of(const Json& object, const char* name) {
+  static const Json none;
+  const auto found = object.find(name);
+  return found == object.end() ? none : *found;
+}
+
 // The type of lists and objects, because dump() recurses once per level.
 std::string shown(const Json& json) {
   constexpr std::size_t kMost = 200;
@@ -109,7 +116,7 @@ std::vector<std::string> adapters_in(const GatewayCommands& commands) {
 ModelEntry entry_of(const Json& json, const std::string& where) {
   require<ConfigError>(json.is_object(), "{}: expected each model as an object, as in {}; found {}", where,
                        kModelsForm, shown(json));
-  ModelEntry entry{.name = name_of(json.value("name", Json()), "name", where)};
+  ModelEntry entry{.name = name_of(member_of(json, "name"), "name", where)};
   const std::string here = fmt::format("{}: model `{}`", where, printable(entry.name));
   for (const auto& [member, value] : json.items()) {
     if (member == "aliases") {
@@ -204,7 +211,7 @@ GatewayConfig parse_gateway_config(std::string_view text, const std::string& whe
                          "{}: expected only the member `models` or `commands`, found `{}`", where,
                          printable(name));
   }
-  if (!json.contains("models")) return config_of(commands_of(json.value("commands", Json()), where));
+  if (!json.contains("models")) return config_of(commands_of(member_of(json, "commands"), where));
   require<ConfigError>(!json.contains("commands"), "{}: expected `models` or `commands`, found both", where);
   const Json& list = json.at("models");
   require<ConfigError>(list.is_array() && !list.empty() && list.size() <= kMostModels,

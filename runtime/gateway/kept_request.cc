@@ -50,11 +50,11 @@ std::string error_event(const HttpRequest& request, const ApiError& error) {
 ApiError refusal_in(int status, const std::string& body, bool has_begun) {
   ApiError error{.status = status, .message = fmt::format("the server refused with status {}", status)};
   const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
-  const nlohmann::json found = json.is_object() ? json.value("error", nlohmann::json()) : nlohmann::json();
+  const auto found = json.find("error");
   const auto member = [&](const char* name) {
-    return found.is_object() && found.contains(name) && found.at(name).is_string()
-               ? found.at(name).get<std::string>()
-               : std::string();
+    if (found == json.end() || !found->is_object()) return std::string();
+    const auto text = found->find(name);
+    return text != found->end() && text->is_string() ? text->get<std::string>() : std::string();
   };
   if (const std::string message = member("message"); !message.empty()) error.message = message;
   error.param = member("param");

@@ -196,10 +196,10 @@ void Supervisor::on_health(int status, const std::string& body, const std::strin
   if (status != 200 && state_ != JobState::draining) return lose("rank 0 says that the job ends", kEndTime);
   healthy_ = Clock::now();
   const nlohmann::json json = nlohmann::json::parse(body, nullptr, false);
-  const nlohmann::json age =
-      json.is_object() ? json.value("step_seconds", nlohmann::json(0)) : nlohmann::json(0);
+  const auto age = json.find("step_seconds");
   // Rank 0 counts a suspension as part of its step.
-  if (age.is_number() && std::min(age.get<double>(), seconds_since(resumed_)) > options_.hang_time.count())
+  if (age != json.end() && age->is_number() &&
+      std::min(age->get<double>(), seconds_since(resumed_)) > options_.hang_time.count())
     lose(fmt::format("a step takes longer than {:.0f} s (--hang-seconds)", options_.hang_time.count()));
 }
 
