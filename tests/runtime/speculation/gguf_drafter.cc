@@ -53,7 +53,7 @@ class DrafterFile {
     for (std::size_t layer = 0; layer < layers; ++layer) {
       for (const auto& [to, from] : kLayer) {
         const bool is_rotated = is_eagle && (to == "attn_q" || to == "attn_k");
-        for (const std::string prefix : {fmt::format("layers.{}.", layer), std::string("midlayer.")})
+        for (const std::string& prefix : {fmt::format("layers.{}.", layer), std::string("midlayer.")})
           copy(fmt::format("blk.{}.{}", layer, to), prefix + from, is_rotated);
       }
     }
