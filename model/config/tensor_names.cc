@@ -27,9 +27,11 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
     all.push_back({prefix, ""});
   }
   all.push_back({"", ""});
-  // A tied embedding may be stored as the LM head only; the final norm then shows the prefix.
+  // A tied embedding may be stored as the LM head only; the final norm, or what replaces it, then shows the
+  // prefix.
   const auto found = std::ranges::find_if(all, [&](const Prefixes& prefixes) {
-    return has(prefixes.body + embed_tokens) || has(prefixes.body + final_norm);
+    return has(prefixes.body + embed_tokens) || has(prefixes.body + final_norm) ||
+           has(prefixes.body + last_low_rank.norm);
   });
   const Prefixes& used = found == all.end() ? all.front() : *found;
   TensorNames names = *this;

@@ -60,7 +60,9 @@ TEST(PublishedModels, HaveTheCountedParametersForShapesOfBenchmarks) {
       {"qwen3-8b", 8190735360, 8190735360},       {"glm4-moe-cut", 3598564032, 934132416},
       {"gpt2-base", 87415296, 87415296},          {"llama-1b", 1038682112, 1038682112},
       {"llama-thin", 9969920, 9969920},           {"llama-tiny", 41558528, 41558528},
-      {"qwen3-moe-cut", 5607297024, 1077448704},  {"qwen3-next-cut", 2516045952, 1157091456}};
+      {"qwen3-moe-cut", 5607297024, 1077448704},  {"qwen3-next-cut", 2516045952, 1157091456},
+      {"llama-8b-cut", 1923125248, 1923125248},   {"llama-8b-eagle3", 950026240, 950026240},
+      {"qwen3-moe-eagle3", 494149632, 494149632}};
   const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "bench" / "shapes";
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

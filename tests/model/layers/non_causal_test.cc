@@ -75,6 +75,7 @@ const std::map<std::string, std::string> kRefused = {
     {"Qwen3_5ForCausalLM", "recurrent layers"},
     {"Qwen3_5ForConditionalGeneration", "recurrent layers"},
     {"Qwen3_5MoeForConditionalGeneration", "recurrent layers"},
+    {"Qwen4ExpForConditionalGeneration", "recurrent layers"},
     {"RWKV7ForCausalLM", "recurrent layers"},
     {"ReformerModelWithLMHead", "attention within chunks"},
 };

@@ -135,7 +135,7 @@ void expect_unknown_refused(const json& settings, const std::string& place) {
   changed[json::json_pointer(pointer)] = true;
   EXPECT_CONTAINS(
       refusal_of(changed),
-      fmt::format("that this program knows, found {}, which may change the model's numbers; take", name));
+      fmt::format("that this program knows, found {}, which may change the model's numbers; use", name));
   changed[json::json_pointer(pointer)] = nullptr;
   EXPECT_NO_THROW(read(changed)) << name;
 }
