@@ -155,7 +155,7 @@ ChatSession::Next ChatSession::obey(std::string_view line) {
   else if (command == "/set")
     change(text);
   else
-    complain(fmt::format("there is no command {}; {}", word, meant_by(line)));
+    complain(fmt::format("unknown command {}; {}", word, meant_by(line)));
   return Next::go_on;
 }
 

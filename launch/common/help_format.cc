@@ -91,7 +91,7 @@ std::string rewrapped(const std::string& text, std::size_t width) {
   bool continues = false;
   for (const std::string_view line : split_text(text, '\n')) {
     const bool is_prose = !line.empty() && line.front() != ' ';
-    if (continues && is_prose)
+    if (continues && is_prose && !line.starts_with("Example"))
       paragraphs.back().append(" ").append(line);
     else
       paragraphs.emplace_back(line);

@@ -88,9 +88,9 @@ TEST(SafetensorsHeader, RefusesImpossibleLengths) {
   };
   EXPECT_CONTAINS(with_length(3), "truncated");
   EXPECT_CONTAINS(with_length(100'000'000), "truncated");
-  EXPECT_CONTAINS(with_length(100'000'001), "no safetensors file");
-  EXPECT_CONTAINS(with_length(UINT64_MAX), "no safetensors file");
-  EXPECT_CONTAINS(with_length(UINT64_MAX - 7), "no safetensors file");
+  EXPECT_CONTAINS(with_length(100'000'001), "not a safetensors file");
+  EXPECT_CONTAINS(with_length(UINT64_MAX), "not a safetensors file");
+  EXPECT_CONTAINS(with_length(UINT64_MAX - 7), "not a safetensors file");
   EXPECT_CONTAINS(with_length(0), "not a JSON object");
 }
 
