@@ -254,7 +254,7 @@ TEST(ChatTools, ATerminalShowsThinkingDimmedAndCallsAsCalls) {
     seen = out;
     return out.find("what get_weather returns") != out.npos && out.ends_with("> ");
   })) << seen;
-  EXPECT_NE(seen.find("\x1b[2mI should\x1b[0m\x1b[2m look\x1b[0m"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("\x1b[0;2mI should look it up.\x1b[0m"), std::string::npos) << seen;
   EXPECT_NE(seen.find("Let me see."), std::string::npos) << seen;
   EXPECT_NE(seen.find("get_weather({\"city\": \"Oslo\", \"days\": 2})"), std::string::npos) << seen;
   EXPECT_EQ(seen.find("tool_call"), std::string::npos) << seen;

@@ -129,7 +129,7 @@ TEST(Download, PlanAndInspectFetchOnlyTheDescription) {
   EXPECT_EQ(test.hub.count("resolve"), 1U) << "config.json";
 
   const std::size_t requests = test.hub.requests().size();
-  expect_success(test.run({"plan", "--model", "https://huggingface.co/org/name"}));
+  expect_success(test.run({"plan", "--model", "https://example.org/org/name"}));
   EXPECT_EQ(test.hub.requests().size(), requests) << "config.json is in the cache";
   expect_one_error(test.run({"generate", "--model", "org/name", "--prompt", "x"}), 1,
                    "found an incomplete model in the cache: model.safetensors is missing; to download it");
@@ -318,32 +318,37 @@ struct CacheUnderTest : DownloadUnderTest {
     for (const char* name : {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"})
       link(commit, name);
   }
-  Finished inspect() const { return run({"inspect", "--model", "org/name"}); }
+  // A command that needs the whole model.
+  Finished open() const {
+    const std::string ids = (root() / "ids.json").string();
+    std::ofstream(ids) << "[1, 2]";
+    return run(
+        {"logits", "--model", "org/name", "--tokens", ids, "--output", (root() / "logits.npy").string()});
+  }
 };
 
 TEST(CachedModel, IsTheMainBranchsOrTheOnlyRevision) {
   const CacheUnderTest test;
   test.link_all("aaaa");
-  expect_success(test.inspect());
+  expect_success(test.open());
   test.link("bbbb", "config.json");
-  expect_one_error(test.inspect(), 1,
-                   "cannot open org/name: expected a path or the name of a downloaded model");
+  expect_one_error(test.open(), 1, "cannot open org/name: expected a path or the name of a downloaded model");
   fs::create_directories(test.root() / "refs");
   std::ofstream(test.root() / "refs/main") << "aaaa";
-  expect_success(test.inspect());
+  expect_success(test.open());
   std::ofstream(test.root() / "refs/main") << "bbbb";
-  expect_one_error(test.inspect(), 1,
+  expect_one_error(test.open(), 1,
                    "found an incomplete model in the cache: model.safetensors is missing; to download it, "
                    "run `tp-infer download org/name` on every host");
   std::ofstream(test.root() / "refs/main") << "../../..";
-  expect_one_error(test.inspect(), 1, "found no file, folder or cached model with this name");
+  expect_one_error(test.open(), 1, "found no file, folder or cached model with this name");
 }
 
 TEST(CachedModel, NeedsTheContentOfItsLinks) {
   const CacheUnderTest test;
   test.link_all("aaaa");
   fs::remove(test.root() / "blobs/model.safetensors");
-  expect_one_error(test.inspect(), 1, "found a link to ../../blobs/model.safetensors, which does not exist");
+  expect_one_error(test.open(), 1, "found a link to ../../blobs/model.safetensors, which does not exist");
 }
 
 TEST(CachedModel, NeedsAllPartsThatTheIndexNames) {
@@ -354,7 +359,7 @@ TEST(CachedModel, NeedsAllPartsThatTheIndexNames) {
   fs::rename(snapshot / "model.safetensors", snapshot / "model-00001-of-00002.safetensors");
   std::ofstream(snapshot / "model.safetensors.index.json")
       << R"({"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}})";
-  expect_one_error(test.inspect(), 1,
+  expect_one_error(test.open(), 1,
                    "found an incomplete model in the cache: model-00002-of-00002.safetensors is missing");
 }
 
@@ -363,9 +368,9 @@ TEST(CachedModel, IsNotAGgufFileIfAPartOfACheckpointIsCached) {
   const fs::path gguf = fs::path(TP_TEST_DATA) / "gguf/llama-quant256-Q4_0/model.gguf";
   fs::create_directories(test.root() / "snapshots/aaaa");
   fs::copy_file(gguf, test.root() / "snapshots/aaaa/m.gguf");
-  expect_success(test.inspect());
+  expect_success(test.open());
   test.link("aaaa", "config.json");
-  expect_one_error(test.inspect(), 1, "found an incomplete model in the cache: model.safetensors is missing");
+  expect_one_error(test.open(), 1, "found an incomplete model in the cache: model.safetensors is missing");
   expect_success(test.run({"inspect", "--model", "org/name:m.gguf"}));
 }
 
