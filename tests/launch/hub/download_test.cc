@@ -129,7 +129,7 @@ TEST(Download, PlanAndInspectFetchOnlyTheDescription) {
   EXPECT_EQ(test.hub.count("resolve"), 1U) << "config.json";
 
   const std::size_t requests = test.hub.requests().size();
-  expect_success(test.run({"plan", "--model", "https://example.org/org/name"}));
+  expect_success(test.run({"plan", "--model", "https://huggingface.co/org/name"}));
   EXPECT_EQ(test.hub.requests().size(), requests) << "config.json is in the cache";
   expect_one_error(test.run({"generate", "--model", "org/name", "--prompt", "x"}), 1,
                    "found an incomplete model in the cache: model.safetensors is missing; to download it");
@@ -290,7 +290,7 @@ TEST(Download, UnderMpirunIsDoneByTheFirstRank) {
 
 TEST(Download, RejectsWrongNamesAsUsageErrors) {
   const DownloadUnderTest test;
-  for (const char* name : {"name", "org/name:../x", "https://huggingface.co/org/name"})
+  for (const char* name : {"name", "org/name:../x", "https://example.org/org/name"})
     expect_one_error(test.run({"download", name}), 2, "expected ORG/NAME or ORG/NAME:FILE, found");
   expect_one_error(test.run({"download", "org/name", "--revision", "../x"}), 2,
                    "expected a branch, tag or commit");

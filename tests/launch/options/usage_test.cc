@@ -177,7 +177,8 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"bench", "--synthetic", "a", "--model", "b"}, "--model names a checkpoint; leave out one of them"},
       {{"tokenize", "--model", "a", "--jsonl", "text"}, "but a TEXT is given; leave out one of them"},
       {{"kv-store", "x", "--prune-days", "-1"}, "expected a number above 0, up to 36500, found -1"},
-      {{"serve", "--kv-store-size", "-1"}, "expected a number of gigabytes above 0, up to 1000000000, found -1"},
+      {{"serve", "--kv-store-size", "-1"},
+       "expected a number of gigabytes above 0, up to 1000000000, found -1"},
   };
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
 }
