@@ -8,7 +8,7 @@
 #include "model/config/layer_config.h"
 #include "model/config/nearest_family.h"
 #include "model/config/reformer_config.h"
-#include "model/config/rope_scaling.h"
+#include "model/config/rope_config.h"
 #include "model/config/seq2seq_config.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
@@ -171,101 +171,6 @@ void read_sizes(const JsonNode& fields, const Family& family, CheckpointConfig& 
   config.max_position_embeddings =
       fields.size_limit_or(positions, config.max_position_embeddings,
                            fields.is_null(positions) ? config.max_position_embeddings : kUnlimited);
-}
-
-// Returns the RoPE parameters of layers without a window. rope_parameters may have separate members for
-// layers with and without a window.
-JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, CheckpointConfig& config) {
-  const std::optional<JsonNode> local = ropes.find("sliding_attention");
-  if (!ropes.has("full_attention")) return local.value_or(ropes);
-  if (local) {
-    const std::string type = local->string_or("rope_type", "default");
-    require<ConfigError>(type == "default",
-                         "{}: rope_parameters of layers of sliding_attention must be of the type default, "
-                         "found \"{}\"; use a model whose layers with a window do not scale RoPE",
-                         where, type);
-    config.rope_local_base_freq = local->number_or("rope_theta", config.rope_local_base_freq);
-    local->update({"partial_rotary_factor"}, config.local_partial_rotary_factor);
-    require<ConfigError>(
-        (!local->has("rope_theta") || config.rope_local_base_freq > 0) &&
-            (!local->has("partial_rotary_factor") ||
-             (config.local_partial_rotary_factor > 0 && config.local_partial_rotary_factor <= 1)),
-        "{}: rope_parameters of layers of sliding_attention must have a rope_theta above 0 and a "
-        "partial_rotary_factor "
-        "above 0 and at most 1, found {} and {}; check config.json",
-        where, config.rope_local_base_freq, config.local_partial_rotary_factor);
-  }
-  return ropes.at("full_attention");
-}
-
-// Reads a list with a number above 0 for each layer, which may go on for layers of multi-token prediction.
-void read_numbers_of_layers(const JsonNode& fields, const std::string& name, const std::string& where,
-                            std::size_t layers, std::vector<double>& numbers) {
-  if (!fields.has(name) || !fields.at(name).is_array()) return;
-  numbers = fields.list_or_empty(name, &JsonNode::number);
-  require<ConfigError>(
-      numbers.size() >= layers && std::ranges::all_of(numbers, [](double number) { return number > 0.0; }),
-      "{}: {} must be a list with a number above 0 for each of {} layers, found {} numbers; check "
-      "config.json",
-      where, name, layers, numbers.size());
-  numbers.resize(layers);
-}
-
-void read_theta(const JsonNode& fields, const Family& family, const std::string& where,
-                CheckpointConfig& config) {
-  const std::size_t layers = config.num_hidden_layers;
-  if (family.has_theta_per_layer) {
-    read_numbers_of_layers(fields, "rope_theta", where, layers, config.layer_rope_theta);
-    read_numbers_of_layers(fields, "partial_rotary_factors", where, layers,
-                           config.layer_partial_rotary_factor);
-    if (!config.layer_rope_theta.empty()) return;
-  }
-  fields.update({"rope_theta", "rotary_emb_base", "global_rope_theta"}, config.rope_theta);
-}
-
-void read_rope(const JsonNode& fields, const Family& family, const std::string& where,
-               CheckpointConfig& config) {
-  read_theta(fields, family, where, config);
-  config.has_rope_theta = fields.has("rope_theta");
-  fields.update({"rope_local_base_freq", "local_rope_theta", "swa_rope_theta"}, config.rope_local_base_freq);
-  // Latent attention rotates a separate part of each head completely.
-  const bool has_part = fields.has("qk_rope_head_dim");
-  if (!has_part) {
-    fields.update({"partial_rotary_factor", "rotary_pct", "rope_percent"}, config.partial_rotary_factor);
-    // Outside of an object for each type of layers, the field is for all types.
-    if (const std::optional<JsonNode> ropes = fields.find("rope_parameters");
-        ropes && ropes->has("sliding_attention"))
-      fields.update({"partial_rotary_factor"}, config.local_partial_rotary_factor);
-  }
-  fields.update_size({"rotary_dim"}, config.rotary_dim);
-  // Newer configs have all RoPE fields in rope_parameters.
-  for (const char* field : {"rope_scaling", "rope_parameters"}) {
-    if (!fields.has(field)) continue;
-    const JsonNode rope = rope_of_full_layers(fields.at(field), where, config);
-    rope.update({"rope_theta"}, config.rope_theta);
-    config.has_rope_theta = config.has_rope_theta || rope.has("rope_theta");
-    // Proportional RoPE rotates whole heads, see RopeScaling::turning_part.
-    if (!has_part && rope.string_or("rope_type", "") != "proportional")
-      rope.update({"partial_rotary_factor"}, config.partial_rotary_factor);
-    rope.update({"llama_4_scaling_beta"}, config.llama_4_scaling_beta);
-    if (rope.has("mrope_section"))
-      config.mrope_section = rope.list_or_empty("mrope_section", &JsonNode::count);
-    const RopeContext context{.rotary_dim = rotary_dim(config),
-                              .max_position_embeddings = config.max_position_embeddings,
-                              .original_max_position_embeddings = fields.size_or(
-                                  "original_max_position_embeddings", config.max_position_embeddings)};
-    config.rope_scaling = parse_rope_scaling(rope, context, where);
-    config.rope_theta = scaled_theta(rope, config.rope_theta, context, where);
-  }
-  require<ConfigError>(
-      config.rotary_dim <= config.head_dim && config.rotary_dim % 2 == 0,
-      "{}: rotary_dim must be an even number of a head's {} elements, found {}; check config.json", where,
-      config.head_dim, config.rotary_dim);
-  require<ConfigError>(config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 &&
-                           rotary_dim(config) % 2 == 0 && rotary_dim(config) != 0,
-                       "{}: partial_rotary_factor must select an even number of a head's {} elements, "
-                       "found {}",
-                       where, config.head_dim, config.partial_rotary_factor);
 }
 
 void read_attention(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {

@@ -31,7 +31,7 @@ struct SessionFolder {
   pid_t mpirun = 0;
 };
 
-// The folder of an mpirun's session, such as "/tmp/ompi.host.0/pid.17" of Open MPI 4 or
+// The session folder of a launcher, such as "/tmp/ompi.host.0/pid.17" of Open MPI 4 or
 // "/tmp/prterun.host.17.0" of Open MPI 5, in which the file lies.
 std::optional<SessionFolder> session_folder(const std::string& file) {
   static const std::regex kSession(
