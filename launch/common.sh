@@ -41,6 +41,8 @@ install_packages() {
     as_root=(sudo)
   fi
   echo "installing ${missing[*]}" >&2
+  # An installation that was interrupted before (a power cut, a closed terminal) would make apt-get refuse.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --force-confold --configure -a >/dev/null
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
     >/dev/null
