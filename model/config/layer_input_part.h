@@ -58,6 +58,7 @@ struct HashTableNames {
   std::string table{};       // one tensor, or
   std::string shards{};      // tensors with equal numbers of rows: followed by the shard's number
   std::string only_table{};  // GGUF files have one table, outside of the blocks
+  std::string constants{};   // prefix of the hash's constants, which checkpoints contain and GGUF files don't
   std::string key_proj{};
   std::string value_proj{};
   std::string key_norm{};

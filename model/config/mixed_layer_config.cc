@@ -118,6 +118,11 @@ void read_hash_tables(const JsonNode& fields, const std::string& where, Checkpoi
   fields.update_count({"seed"}, table.seed);
   table.multipliers = fields.list_or_empty("ple_layer_multipliers", constant_of_hash);
   table.sizes = fields.list_or_empty("ple_head_vocab_sizes", constant_of_hash);
+  constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;  // of a head
+  require<ConfigError>(
+      std::ranges::all_of(table.sizes, [](std::uint64_t size) { return size > 0 && size < kMostRows; }),
+      "{}: ple.head_vocab_sizes must be above 0 and less than {}, found {}; convert the model again", where,
+      kMostRows, fmt::join(table.sizes, ", "));
   if (fields.has("ple_eos_token_id")) table.boundary = fields.at("ple_eos_token_id").count();
   std::set<std::size_t> layers;
   for (const std::size_t layer : fields.list_or_empty("ple_layer_ids", &JsonNode::size)) {

@@ -71,7 +71,7 @@ inline std::size_t widened_bytes(const KvLayout& layout) {
 }
 
 inline std::size_t turned_floats(const KvLayout& layout) {
-  return layout.latent ? layout.row_columns() * kMaxTurnedPositions : 0;
+  return layout.latent ? std::min(layout.row_columns(), kTurnedColumns) * kMaxTurnedPositions : 0;
 }
 
 // Divides a thread's scratch into arrays that begin on cache lines. Without memory, only counts.

@@ -138,7 +138,7 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
                        std::span<const AttentionSpan> spans, const PagedCache& cache);
 
 // Copies the latents of these positions of a sequence to the first slots of the blocks of `to`, from block
-// `first_block` on. Other slots of these blocks become zeros. The layouts differ at most in index_dim.
+// `first_block` on. Other slots of these blocks become zeros. The layouts differ at most in index_dim and index_pool.
 void copy_latents(const PagedCache& from, std::span<const std::int32_t> block_table,
                   std::span<const std::int32_t> positions, const PagedCache& to, std::size_t first_block);
 

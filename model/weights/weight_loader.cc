@@ -39,7 +39,8 @@ std::vector<std::uint8_t> WeightLoader::scale_rows_of(std::span<const Slice> sli
     const std::size_t row_block = source_.scales_of(slice.name).row_block;
     for (std::size_t row = slice.part.rows.begin; row < slice.part.rows.end; ++row) {
       const std::size_t block = slice.row(row) / row_block;
-      const bool is_next = last_slice == nullptr || last_slice->name != slice.name || last_block != block;
+      const bool is_next = last_slice == nullptr || last_block != block ||
+                           (last_slice != &slice && last_slice->name != slice.name);
       const bool begins_panel = scale_rows.size() % kernels::PackedLayout::kPanel == 0;
       scale_rows.push_back(begins_panel ? std::uint8_t{0}
                                         : static_cast<std::uint8_t>(scale_rows.back() + (is_next ? 1 : 0)));
@@ -203,14 +204,15 @@ void WeightLoader::read(const Slice& slice, const TensorSlice& part, TensorView<
   }
 }
 
-std::vector<LocalWeight> WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
+std::vector<LocalWeight> WeightLoader::rows_of_weights(std::span<const OwnedRows> parts, bool of_vocabulary) {
   std::vector<Slice> slices;
   for (const OwnedRows& part : parts) slices.push_back(slice_of(part));
   std::vector<LocalWeight> weights;
   for (std::size_t begin = 0, end = 0; begin < slices.size(); begin = end) {
     const WeightType type = type_of(slices[begin]);
     while (end < slices.size() && are_held_alike(slices[begin], slices[end])) ++end;
-    weights.push_back(load(std::span(slices).subspan(begin, end - begin), Sharded::rows, type));
+    weights.push_back(load(std::span(slices).subspan(begin, end - begin), Sharded::rows,
+                           of_vocabulary ? vocabulary_type(type) : type));
   }
   return weights;
 }

@@ -136,7 +136,8 @@ class WeightLoader {
 
   // The owned rows of several weights, stacked vertically: [sum of rows, in_features]. Returns a weight for
   // each run of rows of the same type; values often have a different type than queries and keys.
-  std::vector<LocalWeight> rows_of_weights(std::span<const OwnedRows> parts);
+  // `of_vocabulary`: in the vocabulary_type of their type.
+  std::vector<LocalWeight> rows_of_weights(std::span<const OwnedRows> parts, bool of_vocabulary = false);
   // Rows of one weight, and rows of an embedding or LM head in its vocabulary_type.
   LocalWeight rows_of_weight(const OwnedRows& part);
   LocalWeight rows_of_vocabulary(const OwnedRows& part);

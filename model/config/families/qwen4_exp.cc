@@ -67,6 +67,10 @@ HashTableSpec hash_table_of(const CheckpointConfig& config, std::size_t table, c
   }
   hash.offsets = offsets_of(hash.sizes);
   const std::size_t rows = (hash.total() + all.rows_multiple - 1) / all.rows_multiple * all.rows_multiple;
+  require<ConfigError>(
+      rows % all.shards == 0,
+      "split_ngram_parts must divide the {} rows of a hash table, found {}; check config.json", rows,
+      all.shards);
   return {.hash = hash,
           .row_size = all.embed_dim / heads,
           .rows = rows,
@@ -108,6 +112,7 @@ BlockNames qwen4_exp_block(const std::string& prefix) {
   names.hash_table.table = prefix + "ple.ple_embedding.ngram_embedding";
   names.hash_table.shards = names.hash_table.table + ".shard_";
   names.hash_table.only_table = kOnlyTable;
+  names.hash_table.constants = prefix + "ple.ple_embedding.";
   return names;
 }
 
@@ -115,9 +120,10 @@ BlockNames qwen4_exp_block(const std::string& prefix) {
 nlohmann::json hash_table_in_gguf(const ModelMetadata& model) {
   const GgufFiles::Entry* const table = model.files().find("per_layer_token_embd.weight");
   const std::vector<std::uint64_t> sizes = model.exact_wholes("ple.head_vocab_sizes");
-  require<ConfigError>(table != nullptr && model.exact_wholes("ple.head_offsets") == offsets_of(sizes),
+  require<ConfigError>(table != nullptr && table->tensor.shape.size() == 2 &&
+                           model.exact_wholes("ple.head_offsets") == offsets_of(sizes),
                        "ple.head_offsets must be the sums of ple.head_vocab_sizes, and the file must have a "
-                       "tensor per_layer_token_embd; convert the model again");
+                       "matrix per_layer_token_embd; convert the model again");
   nlohmann::json config = numbers_in_gguf(kHashTableNumbers, model);
   for (const std::uint64_t layer : model.wholes("ple.layers")) config["ple_layer_ids"].push_back(layer + 1);
   config.update({{"ple_embed_dim", sizes.size() * model.whole("embedding_length_per_layer_input")},

@@ -4,12 +4,13 @@
 #include "model/kernels/recurrent_inputs.h"
 #include "model/kernels/streams.h"
 #include "parallel/exchange/collectives.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tp {
 namespace {
@@ -38,6 +39,24 @@ TensorView<float> token_rows(const StepContext& step) {
   return rows;
 }
 
+// The constants follow from the config, so a checkpoint with others would get wrong rows.
+void require_constants(const WeightLoader& loader, const NgramHash& hash, const std::string& prefix) {
+  if (!loader.reads() || prefix.empty()) return;
+  const auto compare = [&](const std::string& tensor, const std::vector<std::uint64_t>& expected) {
+    if (!loader.source().contains(tensor)) return;
+    const std::vector<std::int64_t> found =
+        loader.source().whole_numbers(tensor, expected.size(), "constants of hashes");
+    const auto is_equal = [](std::int64_t a, std::uint64_t b) { return std::cmp_equal(a, b); };
+    require<CheckpointError>(
+        std::ranges::equal(found, expected, is_equal),
+        "cannot use a hash table: expected {} with the constants {}, which follow from the config, "
+        "found {}; use the original config.json",
+        tensor, fmt::join(expected, ", "), fmt::join(found, ", "));
+  };
+  compare(prefix + "layer_multipliers", hash.multipliers);
+  compare(prefix + "ngram_heads_vocab_sizes", hash.sizes);
+}
+
 }  // namespace
 
 HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTableNames& names) {
@@ -45,6 +64,7 @@ HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTa
   for (const std::string& name : {names.table, names.only_table}) {
     if (loader.source().contains(tensor_names::weight_of(name))) whole = name;
   }
+  require_constants(loader, spec.hash, names.constants);
   const std::size_t tensors = whole.empty() ? spec.shards : 1;
   rows_ = spec.rows / tensors;
   own_ = shard_columns(rows_, loader.tp());
@@ -57,7 +77,7 @@ HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTa
                       own_});
   }
   const LoadedWeights before = loader.loaded();
-  weights_ = loader.rows_of_weights(stored);
+  weights_ = loader.rows_of_weights(stored, /*of_vocabulary=*/true);
   loaded_ = loader.loaded() - before;
 }
 
@@ -125,13 +145,11 @@ TensorView<float> HashTable::operator()(TensorView<const float> streams, const S
   const TensorView<float> projected = proj_(look_up(step), step);
   const TensorView<float> keys = projected.columns_from(0, channels);
   const TensorView<float> query = step.workspace.take(streams.rows(), channels);
-  for (std::size_t row = 0; row < query.rows() && !query.empty(); ++row)
-    std::copy_n(streams.row(row), channels, query.row(row));
+  kernels::copy_rows(streams, query);
   key_norm_.apply_in_place(keys);
   query_norm_.apply_in_place(query);
   kernels::gate_by_agreement(keys, query, projected.columns_from(channels, hidden_size_), out);
-  for (std::size_t row = 0; row < query.rows() && !query.empty(); ++row)
-    std::copy_n(out.row(row), channels, query.row(row));
+  kernels::copy_rows(out, query);
   conv_norm_.apply_in_place(query);
   StepContext after_tokens = step;
   after_tokens.states = step.states.after(tokens_floats());

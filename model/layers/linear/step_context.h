@@ -44,7 +44,7 @@ struct StepContext {
   std::size_t cache_group = 0;                  // the current layer's cache group
   LayerStates states{};                         // the current layer's states, if it is recurrent
   TensorView<const float> layer_input{};        // the current layer's own input, [tokens, size]
-  Communicator* comm = nullptr;                 // null in shape-only steps, or if no layer communicates
+  Communicator* comm = nullptr;                 // null in shape-only steps
   const RelativeBias* relative_bias = nullptr;  // null: the model has none
   SumTally* tally = nullptr;                    // counts a shape-only step's sums; null: no counting
   // Room for the positions that indexers choose, integers in [tokens, the most of any indexer]. A layer that

@@ -95,7 +95,8 @@ std::vector<std::uint64_t> GgufMetadata::exact_wholes(std::string_view key) cons
   constexpr std::uint64_t kLimit = std::uint64_t{1} << 63;
   const GgufValue& value = at(key);
   std::vector<std::uint64_t> all;
-  if (!value.is_list || value.kind != GgufKind::u64) wrong(key, "a list of u64");
+  const bool is_long = value.kind == GgufKind::u64 || value.kind == GgufKind::i64;
+  if (!value.is_list || !is_long) wrong(key, "a list of u64 or i64");
   for (std::uint64_t i = 0; i < value.count; ++i) {
     all.push_back(load<std::uint64_t>(value.bytes.data() + i * sizeof(std::uint64_t)));
     if (all.back() >= kLimit) wrong(key, "whole numbers below 2^63");

@@ -47,7 +47,7 @@ class GgufMetadata {
   std::uint64_t whole_or(std::string_view key, std::uint64_t otherwise) const;
   // Whole numbers of all layers, which may differ. A value that is not a list gives one number.
   std::vector<std::uint64_t> wholes(std::string_view key) const;
-  // Whole numbers below 2^63 that doubles may round, exactly. A list of u64.
+  // Whole numbers below 2^63 that doubles may round, exactly. A list of u64 or i64.
   std::vector<std::uint64_t> exact_wholes(std::string_view key) const;
   // A finite number, whole or not.
   double number(std::string_view key) const;

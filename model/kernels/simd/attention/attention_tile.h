@@ -6,8 +6,9 @@
 
 namespace tp::kernels {
 
-// The most latents that are transposed together.
+// The most latents, and columns of them, that are transposed together. These fit in the first-level cache.
 inline constexpr std::size_t kMaxTurnedPositions = 32;
+inline constexpr std::size_t kTurnedColumns = 128;  // a multiple of 16
 
 // Sums and units of a row for attention in integers.
 struct IntegerRow {
@@ -70,7 +71,7 @@ struct AttentionTile {
   // scratch for latents of a step in another type: in float32 [blocks_per_step * padded_block, row_columns],
   // or for latent_int8_pairs in bf16 [blocks_per_step, (block_size + 1) / 2, row_columns, 2]
   unsigned char* widened;
-  float* turned;  // scratch: [row_columns, kMaxTurnedPositions] transposed latents
+  float* turned;  // scratch: [kTurnedColumns, kMaxTurnedPositions] transposed latents
 };
 
 // One kernel per type of cache. Kernels write out, maxima and sums.
