@@ -226,6 +226,13 @@ void gate_by_agreement(TensorView<const float> keys, TensorView<const float> que
   });
 }
 
+void copy_rows(TensorView<const float> from, TensorView<float> to) {
+  if (to.empty()) return;
+  for_thread_parts(to.rows(), to.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) std::copy_n(from.row(row), to.columns(), to.row(row));
+  });
+}
+
 void mean_of_streams(TensorView<const float> streams, TensorView<float> out) {
   if (out.empty()) return;
   const std::size_t size = out.columns();

@@ -36,6 +36,9 @@ void sum_streams(TensorView<const float> weights, TensorView<const float> stream
 void gate_by_agreement(TensorView<const float> keys, TensorView<const float> queries,
                        TensorView<const float> value, TensorView<float> out);
 
+// Copies the first columns of `from`, as many as `to` has.
+void copy_rows(TensorView<const float> from, TensorView<float> to);
+
 // out = the mean of all streams. out: [tokens, size].
 void mean_of_streams(TensorView<const float> streams, TensorView<float> out);
 

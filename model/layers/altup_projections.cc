@@ -12,11 +12,6 @@ namespace {
 
 constexpr float kLeastSquare = 1e-5F;  // like the original code
 
-void copy_rows(TensorView<const float> from, TensorView<float> to) {
-  for (std::size_t row = 0; row < to.rows() && !to.empty(); ++row)
-    std::copy_n(from.row(row), to.columns(), to.row(row));
-}
-
 }  // namespace
 
 AltUpProjections::AltUpProjections(WeightLoader& loader, const AltUpSpec& spec, std::size_t hidden_size,
@@ -37,7 +32,7 @@ void AltUpProjections::begin(Residual& x, const StepContext& step) const {
     const Workspace::Frame frame(step.workspace);
     const TensorView<float> projected = begin_[i](first, step);
     kernels::match_magnitude(first, kLeastSquare, projected);
-    copy_rows(projected, x.stream(i + 1));
+    kernels::copy_rows(projected, x.stream(i + 1));
   }
 }
 
@@ -45,7 +40,7 @@ TensorView<float> AltUpProjections::end(TensorView<const float> x, const StepCon
   const std::size_t size = x.columns() / (end_.size() + 1);
   const TensorView<const float> first = x.columns_from(0, size);
   const TensorView<float> sum = step.workspace.take(x.rows(), size);
-  copy_rows(first, sum);
+  kernels::copy_rows(first, sum);
   for (std::size_t i = 0; i < end_.size(); ++i) {
     const Workspace::Frame frame(step.workspace);
     const TensorView<float> projected = end_[i](x.columns_from((i + 1) * size, size), step);

@@ -66,7 +66,7 @@ std::optional<EmbeddingAdapters::Factors> EmbeddingAdapters::load_factors(Weight
 }
 
 void EmbeddingAdapters::apply(const StepContext& step, TensorView<float> vectors) const {
-  for_adapted_rows(all_, step, vectors.rows(),
+  for_adapted_rows(all_, step, vectors.rows(), !vectors.empty(),
                    [&](const TableAdapter& adapter, std::span<const std::size_t> rows) {
                      apply(adapter, rows, step, vectors);
                    });
@@ -111,12 +111,13 @@ HeadAdapters::HeadAdapters(WeightLoader& loader, const VocabLayer& layer) {
 
 void HeadAdapters::apply(TensorView<const float> hidden, const StepContext& step,
                          TensorView<float> logits) const {
-  for_adapted_rows(saved_, step, hidden.rows(), [&](const Saved& own, std::span<const std::size_t> rows) {
-    const Workspace::Frame frame(step.workspace);
-    const TensorView<float> gathered = step.workspace.take(rows.size(), hidden.columns());
-    kernels::gather_rows(hidden, rows, gathered);
-    kernels::scatter_rows(own.weight.multiply(gathered, step.workspace), rows, logits);
-  });
+  for_adapted_rows(saved_, step, hidden.rows(), !logits.empty(),
+                   [&](const Saved& own, std::span<const std::size_t> rows) {
+                     const Workspace::Frame frame(step.workspace);
+                     const TensorView<float> gathered = step.workspace.take(rows.size(), hidden.columns());
+                     kernels::gather_rows(hidden, rows, gathered);
+                     kernels::scatter_rows(own.weight.multiply(gathered, step.workspace), rows, logits);
+                   });
   factors_.add_to(hidden, step, logits);
 }
 

@@ -3,6 +3,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 #include "model/kernels/rope.h"
+#include "model/kernels/streams.h"
 #include "model/layers/attention/far_keys.h"
 #include "model/layers/attention/host_attention.h"
 #include "model/layers/attention/query_scaling.h"
@@ -154,8 +155,7 @@ TensorView<float> Attention::values_of(TensorView<float> qkv, TensorView<const f
   TensorView<float> value;
   if (values_are_keys_) {
     value = step.workspace.take(key.rows(), key.columns());
-    for (std::size_t row = 0; row < value.rows() && !value.empty(); ++row)
-      std::copy_n(key.row(row), key.columns(), value.row(row));
+    kernels::copy_rows(key, value);
   } else {
     value = qkv.columns_from(query_size_ + own_kv_size_, own_kv_size_ / head_dim_ * value_dim_);
   }

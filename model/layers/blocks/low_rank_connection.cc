@@ -31,8 +31,7 @@ LowRankConnection::LowRankConnection(WeightLoader& loader, const LowRankConnecti
 
 TensorView<float> LowRankConnection::normed(TensorView<const float> streams, const StepContext& step) const {
   const TensorView<float> copy = step.workspace.take(streams.rows(), streams.columns());
-  for (std::size_t row = 0; row < copy.rows() && !copy.empty(); ++row)
-    std::copy_n(streams.row(row), copy.columns(), copy.row(row));
+  kernels::copy_rows(streams, copy);
   norm_.apply_in_place(copy);
   return copy;
 }

@@ -1,6 +1,7 @@
 #include "model/layers/feed_forward/layer_input.h"
 
 #include "model/kernels/elementwise.h"
+#include "model/kernels/streams.h"
 
 #include <algorithm>
 
@@ -19,8 +20,7 @@ LayerInput::LayerInput(WeightLoader& loader, const LayerInputSpec& spec, std::si
 TensorView<float> LayerInput::operator()(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> gate = gate_(x, step);  // [tokens, size]
   const TensorView<float> input = step.workspace.take(gate.rows(), gate.columns());
-  for (std::size_t row = 0; row < input.rows() && !input.empty(); ++row)
-    std::copy_n(step.layer_input.row(row), input.columns(), input.row(row));
+  kernels::copy_rows(step.layer_input, input);
   kernels::multiply_activated(activation_, gate, input);
   return projection_(input, step);
 }

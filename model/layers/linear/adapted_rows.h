@@ -30,11 +30,13 @@ void for_adapters(const WeightLoader& loader, const Use& use) {
 // Calls use(part, rows) for a layer's parts, which belong to adapters (Part::adapter: index + 1), and at most
 // kAdaptedRows of the rows that have these adapters. In a shape-only step, calls it for as many rows as may
 // be computed at once, and for few rows, because their products take other paths. `rows`: rows of the layer's
-// input.
+// input. `has_memory`: whether the step is more than shapes; it must then say which rows have adapters.
 template <class Part, class Use>
 void for_adapted_rows(const std::vector<Part>& parts, const StepContext& step, std::size_t rows,
-                      const Use& use) {
+                      bool has_memory, const Use& use) {
   if (parts.empty() || rows == 0) return;
+  require<std::logic_error>(step.adapters != nullptr || !has_memory,
+                            "a step does not say which rows have adapters");
   if (step.adapters == nullptr) {
     std::vector<std::size_t> some(std::min(rows, kAdaptedRows));
     std::iota(some.begin(), some.end(), std::size_t{0});

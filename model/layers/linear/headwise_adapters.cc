@@ -62,9 +62,10 @@ HeadwiseAdapters::HeadwiseAdapters(WeightLoader& loader, const StoredLayer& laye
 }
 
 void HeadwiseAdapters::add_to(TensorView<const float> x, const StepContext& step, TensorView<float> y) const {
-  for_adapted_rows(all_, step, x.rows(), [&](const Factors& factors, std::span<const std::size_t> rows) {
-    add_rows(factors, x, rows, step, y);
-  });
+  for_adapted_rows(all_, step, x.rows(), !y.empty(),
+                   [&](const Factors& factors, std::span<const std::size_t> rows) {
+                     add_rows(factors, x, rows, step, y);
+                   });
 }
 
 void HeadwiseAdapters::add_rows(const Factors& factors, TensorView<const float> x,

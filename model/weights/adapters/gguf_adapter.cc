@@ -59,6 +59,9 @@ class GgufAdapterReader {
                            where(), key);
     }
     alpha_ = metadata.number("adapter.lora.alpha");
+    for (const BlockSpec& block : spec.blocks) {
+      if (const MixtureOfExpertsSpec* const experts = experts_in(block)) experts_ = experts->router.num_experts;
+    }
   }
 
   Adapter read() const {
@@ -108,6 +111,9 @@ class GgufAdapterReader {
                          "{}: {} is {}, expected {}; choose an adapter of this model", where(),
                          printable(name), printable(entry.tensor.shape),
                          place->expert ? "a matrix for each expert" : "a matrix");
+    require<ConfigError>(!place->expert || of_model.size() == experts_,
+                         "{}: {} has factors of {} experts, expected {}; choose an adapter of this model",
+                         where(), printable(name), of_model.size(), experts_);
     for (std::size_t matrix = 0; matrix < of_model.size(); ++matrix) {
       const std::string layer = of_model[matrix].substr(0, of_model[matrix].size() - kWeight.size());
       add(Factor{name, entry, is_a, matrix}, *place, adapter.layers[layer_key(layer)]);
@@ -177,6 +183,7 @@ class GgufAdapterReader {
   const AdapterOptions& options_;
   std::shared_ptr<const GgufAdapterFile> file_;
   GgufNames names_;
+  std::size_t experts_ = 0;
   double alpha_ = 0.0;
 };
 

@@ -4,6 +4,7 @@
 #include "model/weights/adapters/merged_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "model/weights/source/source_decorator.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/model/layers/model_under_test.h"
 #include "tests/mpi_test.h"
@@ -96,7 +97,8 @@ TEST_P(AdaptedFamily, GivesTheLogitsOfTheMergedModel) {
 INSTANTIATE_TEST_SUITE_P(Families, AdaptedFamily,
                          testing::Values("gpt2-6heads", "falcon-newarch-gqa", "phi3", "gptneox",
                                          "gemma3-multimodal-layout", "qwen3next", "falconh1",
-                                         "deepseek3-yarn", "internlm2", "mixtral-4e", "qwen2-untied"),
+                                         "deepseek3-yarn", "internlm2", "mixtral-4e", "qwen2-untied",
+                                         "glm5next", "qwen4exp"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -104,35 +106,21 @@ INSTANTIATE_TEST_SUITE_P(Families, AdaptedFamily,
                          });
 
 // A tied model whose table also has the name of an LM head.
-class UntiedCheckpoint final : public WeightSource {
+class UntiedCheckpoint final : public SourceDecorator {
  public:
   UntiedCheckpoint(std::unique_ptr<WeightSource> stored, std::string table, std::string head)
-      : stored_(std::move(stored)), table_(std::move(table)), head_(std::move(head)) {}
+      : SourceDecorator(std::move(stored)), table_(std::move(table)), head_(std::move(head)) {}
 
-  bool contains(const std::string& name) const override { return stored_->contains(own(name)); }
   std::vector<std::string> names() const override {
-    std::vector<std::string> all = stored_->names();
+    std::vector<std::string> all = SourceDecorator::names();
     all.push_back(head_);
     std::ranges::sort(all);
     return all;
   }
-  DType dtype(const std::string& name) const override { return stored_->dtype(own(name)); }
-  void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override {
-    stored_->expect(own(name), shape, reason);
-  }
-  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
-            TensorView<float> out) const override {
-    stored_->read(own(name), shape, slice, out);
-  }
-  std::size_t stored_bytes() const override { return 0; }
-  std::size_t bytes_read() const override { return 0; }
-  std::uint64_t fingerprint() const override { return 0; }
-  void done_with(const std::string&) const override {}
 
  private:
-  const std::string& own(const std::string& name) const { return name == head_ ? table_ : name; }
+  Place place_of(const std::string& name) const override { return {stored(), name == head_ ? table_ : name}; }
 
-  std::unique_ptr<WeightSource> stored_;
   std::string table_;
   std::string head_;
 };
