@@ -45,6 +45,7 @@ test("only texts are attached", () => {
   assert.equal(decode(bytes("é\n")), "é\n");
   assert.equal(decode(new Uint8Array([0xef, 0xbb, 0xbf, 0x61])), "a");
   assert.equal(decode(new Uint8Array([0xff, 0xfe, 0x61, 0])), "a");
+  assert.equal(decode(new Uint8Array([0xfe, 0xff, 0, 0x61])), "a");
   assert.equal(decode(new Uint8Array([0xff, 0xfe, 0x61])), null);
   assert.equal(decode(new Uint8Array([0xe9])), null);
   assert.equal(decode(bytes("a\0b")), null);
@@ -74,4 +75,60 @@ test("damaged attachments are left out", () => {
   assert.deepEqual(read([good, null, 5, { name: "a" }, { name: 1, text: "b" }]), [good]);
   assert.deepEqual(read([{ ...good, tokens: "x" }]), [{ name: "a", text: "b" }]);
   for (const value of [null, "x", {}, [], [[]]]) assert.equal(read(value), undefined);
+});
+
+// Two tabs have a module of their own each, and share the storage.
+test("an answer that is continued grows in all tabs", async () => {
+  const stored = new Map();
+  const handlers = { one: [], other: [] };
+  const changes = []; // [tab, key]
+  let tab = "one";
+  globalThis.localStorage = {
+    getItem: (key) => stored.get(key) ?? null,
+    setItem: (key, value) => {
+      stored.set(key, String(value));
+      changes.push([tab, key]);
+    },
+    removeItem: (key) => stored.delete(key),
+    key: (place) => [...stored.keys()][place],
+    get length() {
+      return stored.size;
+    },
+  };
+  globalThis.addEventListener = (name, handler) => handlers[tab].push(handler);
+  const inTab = (name, work) => {
+    tab = name;
+    return work();
+  };
+  const deliver = () => {
+    while (changes.length > 0) {
+      const [from, key] = changes.shift();
+      const to = from === "one" ? "other" : "one";
+      inTab(to, () => handlers[to].forEach((handler) => handler({ key })));
+    }
+  };
+  const one = await import("../../runtime/serve/page/store.js?one");
+  const other = await import("../../runtime/serve/page/store.js?other");
+  const events = { changed() {}, gone() {} };
+  inTab("one", () => one.watch(() => true, events));
+  inTab("other", () => other.watch(() => false, events));
+
+  const answer = { id: "a1", parent: "u", role: "assistant", content: "One two", stats: { finish: "length" } };
+  const question = { id: "u", parent: null, role: "user", content: "q" };
+  const conversation = { id: "c1", mode: "chat", title: "", system: "", created: 1, updated: 1, text: "", leaf: "a1" };
+  conversation.messages = { u: question, a1: answer };
+  inTab("one", () => one.save(conversation));
+  deliver();
+  inTab("other", () => other.all()); // its sidebar lists the conversation
+  answer.partial = true;
+  answer.parts = 1;
+  delete answer.stats;
+  for (const words of [" three", " four", " five"]) {
+    answer.content += words;
+    inTab("one", () => one.save(conversation));
+    deliver();
+  }
+  const saved = JSON.parse(stored.get("tp-infer.conversation.c1")).messages.a1.content;
+  assert.equal(saved, "One two three four five");
+  assert.equal(answer.content, saved);
 });

@@ -48,6 +48,7 @@ export class Answer {
     const { message, stats } = this;
     this.begun = now();
     message.partial = true;
+    message.parts = (message.parts ?? 0) + 1; // requests that the text comes from
     delete message.error;
     delete message.stats;
     const clock = setInterval(() => this.show(), 1000);

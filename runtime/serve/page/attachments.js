@@ -15,9 +15,10 @@ const labelOf = ({ name, text, tokens }) =>
 
 // The text of a file, or null if it is something else. Windows writes UTF-16 with a mark.
 export function decode(data) {
-  const isUtf16 = data[0] === 0xff && data[1] === 0xfe;
+  const mark = data[0] * 256 + data[1];
+  const encoding = mark === 0xfffe ? "utf-16le" : mark === 0xfeff ? "utf-16be" : "utf-8";
   try {
-    const text = new TextDecoder(isUtf16 ? "utf-16le" : "utf-8", { fatal: true }).decode(data);
+    const text = new TextDecoder(encoding, { fatal: true }).decode(data);
     return text.includes("\0") ? null : text;
   } catch {
     return null;

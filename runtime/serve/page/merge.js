@@ -31,8 +31,10 @@ function replaceMembers(object, members) {
   Object.assign(object, members);
 }
 
-// Returns whether a tab lacks the message or has only its beginning.
-const isBehind = (theirs, mine) => theirs === undefined || (theirs.partial === true && !mine.partial);
+// Returns whether a tab lacks the message or has only its beginning. A complete answer becomes partial again when it is
+// continued, with more parts.
+const isBehind = (theirs, mine) =>
+  theirs === undefined || (theirs.partial === true && !mine.partial && (theirs.parts ?? 0) <= (mine.parts ?? 0));
 
 // Returns the messages of both tabs. Only one tab changes a message: the tab that receives it.
 function mergeMessages(base, mine, theirs) {

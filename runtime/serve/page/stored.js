@@ -34,6 +34,7 @@ function readMessage(id, value) {
     ...(attachments.length > 0 && { attachments }),
     ...(isText(value.reasoning) && { reasoning: value.reasoning }),
     ...(value.partial === true && { partial: true }),
+    ...(Number.isFinite(value.parts) && { parts: value.parts }),
     ...readOutcome(value),
   };
 }
