@@ -51,10 +51,10 @@ void AnswerPrinter::print(const MessagePieces& pieces) {
 void AnswerPrinter::print_text(std::string_view text) {
   if (text.empty()) return;
   begin_part(text);
-  if (markdown_)
-    markdown_->add(without_controls(text));
-  else
-    output_.write(text);
+  if (!markdown_) return output_.write(text);
+  std::string lines(text);
+  std::erase(lines, '\r');  // Windows ends lines with \r\n
+  markdown_->add(without_controls(lines));
 }
 
 void AnswerPrinter::print_call(std::string_view text) {

@@ -212,7 +212,7 @@ void ChatSession::answer_again() {
   const Json before = messages();
   messages().erase(messages().size() - 1);
   answer();
-  if (messages().empty() || messages().back().value("role", "") != "assistant") messages() = before;
+  if (messages().size() < before.size()) messages() = before;  // an answer that fails removes its question
 }
 
 void ChatSession::answer_open_message() {

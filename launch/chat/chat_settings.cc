@@ -38,6 +38,7 @@ std::vector<std::string> setting_names() {
   SamplingFlags flags;
   CLI::App options;
   flags.add_to(options);
+  flags.add_thinking_option_to(options);
   return names_in(options);
 }
 
@@ -49,6 +50,7 @@ void change_setting(SamplingFlags& flags, const std::string& text) {
   SamplingFlags changed = flags;
   CLI::App options;
   changed.add_to(options);
+  changed.add_thinking_option_to(options);
   const std::vector<std::string> names = names_in(options);
   if (std::ranges::find(names, name) == names.end()) refuse_name(options, name);
   const bool is_flag = options.get_option("--" + name)->get_items_expected_max() == 0;

@@ -32,10 +32,12 @@ enum class Search : std::uint8_t { found, absent, undecided };
 Search find_close(std::string_view text, std::size_t place, char mark, std::size_t marks, bool is_complete,
                   MarkedSpan& span) {
   span.begin = place;
-  for (std::size_t i = place; i < text.size(); ++i) {
+  // The limit holds for complete lines, too, so that a text is shown alike however it arrives.
+  const std::string_view searched = text.substr(0, place + kLongestSpan + 1);
+  for (std::size_t i = place; i < searched.size(); ++i) {
     if (text[i] == '`' && mark != '`') {  // code within emphasis
-      const std::size_t code_end = text.find('`', i + 1);
-      if (code_end != text.npos) i = code_end;
+      const std::size_t code_end = searched.find('`', i + 1);
+      if (code_end != searched.npos) i = code_end;
       continue;
     }
     if (text[i] != mark) continue;
@@ -104,15 +106,18 @@ bool MarkdownText::begin_line(std::string_view line, bool is_complete) {
   if (rest.empty() && !is_complete) return false;
   if (rest.size() < kFence.size() && kFence.starts_with(rest) && !rest.empty() && !is_complete) return false;
   if (rest.starts_with(kFence)) {
-    const bool is_closing = rest.find_first_not_of("` ") == rest.npos;
-    if (!in_code_ || is_closing) {
-      if (!is_complete) return false;
-      in_code_ = !in_code_;
+    if (!is_complete) return false;  // backticks may follow
+    const std::size_t marks = run_at(rest, 0);
+    const bool is_open = fence_ != 0;
+    const bool has_text = rest.find_first_not_of("` ") != rest.npos;
+    const bool is_fence = is_open ? !has_text && marks >= fence_ : rest.find('`', marks) == rest.npos;
+    if (is_fence) {
+      fence_ = is_open ? 0 : marks;
       line_ = is_styled_ ? Line::dropped : Line::verbatim;
       return true;
     }
   }
-  if (in_code_) {
+  if (fence_ != 0) {
     line_ = Line::code;
     return true;
   }

@@ -42,8 +42,8 @@ class MarkdownText {
   std::string rest_{};  // text of one line that is not shown yet
   Line line_ = Line::unknown;
   TextStyle line_style_ = kPlain;
-  char previous_ = ' ';  // before rest_
-  bool in_code_ = false;
+  char previous_ = ' ';    // before rest_
+  std::size_t fence_ = 0;  // backticks of the fence before this code; 0: text
 };
 
 }  // namespace tp

@@ -35,6 +35,16 @@ nlohmann::ordered_json read_messages_file(const std::string& path) {
     require<RequestError>(
         message.is_object() && message.contains("role") && message.at("role").is_string(),
         "{}: expected messages with a `role`, found a message without it; add \"role\": \"user\"", name);
+    const auto calls = message.find("tool_calls");
+    for (std::size_t i = 0; calls != message.end() && calls->is_array() && i < calls->size(); ++i) {
+      const auto& call = (*calls)[i];
+      const nlohmann::ordered_json::json_pointer place("/function/name");
+      require<RequestError>(
+          call.is_object() && call.contains("id") && call.contains(place) && call.at(place).is_string(),
+          "{}: expected an `id` and a `function.name` in each of `tool_calls`, found a call without "
+          "them; add them",
+          name);
+    }
   }
   return conversation;
 }

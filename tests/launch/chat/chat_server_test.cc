@@ -1,5 +1,6 @@
 // tp-infer chat --server, with a misbehaving server in the test, and with tp-infer serve.
 #include "tests/launch/hub/http_server.h"
+#include "tests/launch/text_model.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
 
@@ -266,6 +267,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "broke off: expected a complete answer, found: "},
         Failure{"NoJson", kPart + "data: {oops\n\n", "expected events of JSON, found {oops"}),
     [](const auto& failure) { return failure.param.name; });
+
+TEST(ChatServer, AFailedAgainKeepsTheConversation) {
+  const FakeServer server({kHello, kHello, error_response("503 Service Unavailable", "loading")});
+  const TemporaryDirectory folder;
+  const std::string saved = (folder.path() / "saved.json").string();
+  chat(server.address(), "Hi\nMore\n/again\n/save " + saved + "\n");
+  EXPECT_EQ(read_json(saved).at("messages").size(), 4U);
+}
 
 TEST(ChatServer, ReportsThatNoServerListens) {
   std::string address;

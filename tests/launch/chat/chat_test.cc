@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <regex>
 #include <sstream>
 
@@ -155,6 +156,15 @@ TEST_F(Chat, LoadContinuesASavedConversation) {
   EXPECT_CONTAINS(finished.err, "2 messages are from " + saved);
   EXPECT_CONTAINS(finished.err, "expected /load FILE, found no FILE");
   EXPECT_CONTAINS(finished.err, "nowhere");
+}
+
+TEST_F(Chat, LoadRejectsCallsWithoutNames) {
+  const std::string saved = file("calls.json");
+  std::ofstream(saved) << R"({"messages": [{"role": "user", "content": "u"},
+                                           {"role": "assistant", "content": "a", "tool_calls": [{"id": "x"}]}]})";
+  const Finished finished = chat("/load " + saved + "\nOnce upon a time\n");
+  EXPECT_CONTAINS(finished.err, "expected an `id` and a `function.name` in each of `tool_calls`");
+  EXPECT_EQ(lines_of(finished.out).size(), 1U) << finished.out;
 }
 
 TEST_F(Chat, SettingsAreThoseOfTheOptions) {

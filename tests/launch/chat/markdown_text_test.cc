@@ -51,6 +51,17 @@ TEST(MarkdownText, KeepsWhatIsNoMarkdown) {
     expect_shown(text, text);
 }
 
+// A mark that closes late closes nothing, however the text arrives.
+TEST(MarkdownText, LongSpansKeepTheirMarks) {
+  const std::string text = "**" + std::string(600, 'a') + "**";
+  expect_shown(text, text, 1000);
+}
+
+TEST(MarkdownText, FencesEndAtAsManyBackticks) {
+  expect_shown("```ls -la``` is\nthe **command**", "[c ls -la] is\nthe [b command]");
+  expect_shown("````\n```\n````\n**more**", "[c ```]\n[b more]");
+}
+
 TEST(MarkdownText, ListsHaveBulletsAndHangingIndents) {
   expect_shown("- one two three four\n  * five\n10. six seven eight",
                "\u2022 one two\n  three four\n  \u2022 five\n10. six seven\n    eight", 15);
