@@ -122,7 +122,7 @@ std::string HelpFormat::make_help(const CLI::App* app, std::string name, CLI::Ap
   const std::string text = make_description(app) + make_usage(app, name) + make_positionals(app) + groups +
                            make_subcommands(app, CLI::AppFormatMode::Normal) + '\n';
   const std::string footer = make_footer(app);
-  return text + (columns_ < kMost ? rewrapped(footer, columns_) : footer);
+  return text + rewrapped(footer, columns_);
 }
 
 std::string HelpFormat::short_groups(const CLI::App& app, const std::string& name) const {

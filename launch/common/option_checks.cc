@@ -73,8 +73,8 @@ std::string advice_about_type(const std::string& name) {
   if (!kept.empty()) return kept;
   if (is_name_of_gguf(lower)) {
     const std::string similar = similar_name(lower, quantized);
-    return fmt::format("`tp-infer quantize --weights {}` writes a file of a similar type",
-                       similar.empty() ? "q4_k_m" : similar);
+    if (similar.empty()) return "";
+    return fmt::format("`tp-infer quantize --weights {}` writes a file of a similar type", similar);
   }
   const std::string_view family = std::string_view(lower).substr(0, lower.find('_'));
   return contains(kFormats, family) ? "auto keeps the format that the model's files have" : "";

@@ -79,15 +79,23 @@ CachedModel cached_gguf(const HubName& name, const fs::path& snapshot) {
   return {{}, fmt::format("found {} in the cache; name one", fmt::join(names, ", "))};
 }
 
+// If config.json exists, the name means the checkpoint, even if its download was interrupted. A GGUF file
+// next to it would be a different model. But `plan` also fetches the config.json of repositories of GGUF
+// files.
+bool is_checkpoint(const fs::path& snapshot) {
+  if (!is_there(snapshot / "config.json")) return false;
+  const std::vector<std::string> files = files_of(snapshot);
+  const auto is_safetensors = [](const std::string& file) { return file.find(".safetensors") != file.npos; };
+  return std::ranges::any_of(files, is_safetensors) || gguf_models(files).empty();
+}
+
 }  // namespace
 
 CachedModel find_cached_model(const HubName& name, const fs::path& cache) {
   const fs::path root = cache / cache_folder_name(name.repository);
   const std::optional<fs::path> snapshot = cache.empty() ? std::nullopt : find_snapshot(root);
   if (!snapshot) return {{}, "found no file, folder or cached model with this name"};
-  // If config.json exists, the name means the checkpoint, even if its download was interrupted. A GGUF file
-  // next to it would be a different model.
-  if (!name.file.empty() || !is_there(*snapshot / "config.json")) return cached_gguf(name, *snapshot);
+  if (!name.file.empty() || !is_checkpoint(*snapshot)) return cached_gguf(name, *snapshot);
   const std::string missing = missing_file(*snapshot);
   if (missing.empty()) return {snapshot, {}};
   return {{}, fmt::format("found an incomplete model in the cache: {} is missing", printable(missing))};

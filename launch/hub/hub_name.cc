@@ -34,6 +34,7 @@ std::string name_in_address(std::string_view text) {
     const std::size_t place = rest.find(folder);
     if (place == rest.npos) continue;
     const std::string_view file = rest.substr(place + folder.size());
+    if (!file.empty() && file.front() != '/') continue;  // another branch
     const std::string repository(rest.substr(0, place));
     return file.ends_with(".gguf") && file.starts_with('/') ? repository + ":" + std::string(file.substr(1))
                                                             : repository;

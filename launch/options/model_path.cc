@@ -2,6 +2,7 @@
 
 #include "launch/hub/cached_model.h"
 #include "launch/hub/description.h"
+#include "launch/hub/download_error.h"
 #include "launch/hub/hub_settings.h"
 #include "model/files/file_kind.h"
 #include "model/weights/gguf/gguf_files.h"
@@ -117,7 +118,12 @@ fs::path find_model_to_describe(const fs::path& given) {
   const std::optional<HubName> name = parse_hub_name(given.string());
   const bool is_name = name && name->file.empty() && !fs::exists(given, error);
   if (!is_name || find_cached_model(*name, hub_cache()).path) return find_model(given, {".json"});
-  return fetch_description(name->repository);
+  try {
+    return fetch_description(name->repository);
+  } catch (const DownloadError& failure) {
+    throw_error<DownloadError>("there is no file or folder {}; as a name on the Hub: {}", given.string(),
+                               failure.what());
+  }
 }
 
 std::string name_of_model(const fs::path& given) {

@@ -159,7 +159,9 @@ void add_heads(const Inspection& found, Lines& lines) {
   lines.add("num_attention_heads", config.num_attention_heads);
   lines.add("num_key_value_heads",
             fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
-  lines.add("head_dim", config.head_dim);
+  // Heads of latent attention without a rotated part have no size of this name.
+  if (config.latent.kv_lora_rank == 0 || config.latent.qk_rope_head_dim != 0)
+    lines.add("head_dim", config.head_dim);
 }
 
 void add_shape(const Inspection& found, Lines& lines) {

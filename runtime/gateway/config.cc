@@ -158,8 +158,9 @@ void require_agreement(const GatewayConfig& config, const std::string& where) {
     own.push_back(entry.name);
     own.insert(own.end(), entry.adapters.begin(), entry.adapters.end());
     for (const std::string& name : own) {
-      require<ConfigError>(names.insert(name).second, "{}: expected each name once, found `{}` twice", where,
-                           printable(name));
+      require<ConfigError>(names.insert(name).second,
+                           "{}: expected each name of a model, alias or adapter once, found `{}` twice",
+                           where, printable(name));
     }
     if (entry.start != ModelStart::always || entry.group.empty()) continue;
     const auto [other, is_first] = always.emplace(entry.group, entry.name);

@@ -369,8 +369,12 @@ TEST(CachedModel, IsNotAGgufFileIfAPartOfACheckpointIsCached) {
   fs::create_directories(test.root() / "snapshots/aaaa");
   fs::copy_file(gguf, test.root() / "snapshots/aaaa/m.gguf");
   expect_success(test.open());
-  test.link("aaaa", "config.json");
-  expect_one_error(test.open(), 1, "found an incomplete model in the cache: model.safetensors is missing");
+  test.link("aaaa", "config.json");  // `plan` fetches it, too
+  expect_success(test.open());
+  std::ofstream(test.root() / "snapshots/aaaa/model.safetensors.index.json")
+      << R"({"weight_map": {"a": "model-00001-of-00001.safetensors"}})";
+  expect_one_error(test.open(), 1,
+                   "found an incomplete model in the cache: model-00001-of-00001.safetensors is missing");
   expect_success(test.run({"inspect", "--model", "org/name:m.gguf"}));
 }
 

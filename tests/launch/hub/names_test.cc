@@ -40,7 +40,8 @@ TEST(HubName, IsReadFromAnAddressOfTheHub) {
             "o/n:a/b.gguf");
   EXPECT_EQ(parse_hub_name("hf.co/o/n:Q4_K_M")->text(), "o/n:Q4_K_M");
   for (const char* text : {"https://example.com/Qwen/Qwen3-4B", "https://huggingface.co/Qwen",
-                           "https://huggingface.co/o/n/tree/refs", "https://huggingface.co/datasets/o/n"})
+                           "https://huggingface.co/o/n/tree/refs", "https://huggingface.co/o/n/tree/mainline",
+                           "https://huggingface.co/datasets/o/n"})
     EXPECT_FALSE(parse_hub_name(text)) << text;
 }
 

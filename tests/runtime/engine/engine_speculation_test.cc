@@ -58,7 +58,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
 
 TEST(EngineSpeculation, ChangesNoTextForAnyStepSize) {
   for (const char* const model : {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear",
-                                  "deepseekv32", "glm5next", "jamba", "rwkv7-8heads"}) {
+                                  "deepseekv32", "glm5next", "jamba", "rwkv7-8heads", "qwen4exp"}) {
     SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
     const ModelFolder folder(fixture);

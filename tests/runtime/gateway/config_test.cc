@@ -76,7 +76,7 @@ TEST(GatewayConfig, KnowsTheAdaptersOfItsServers) {
   EXPECT_FALSE(config[0].has_adapter("a"));
   EXPECT_EQ(error_of(R"({"models": [{"name": "x", "commands": [["s"]]}, {"name": "a", "commands": )" +
                      commands + "}]}"),
-            "gateway.json: expected each name once, found `x` twice");
+            "gateway.json: expected each name of a model, alias or adapter once, found `x` twice");
 }
 
 TEST(GatewayConfig, RefusesWhatIsNoListOfCommands) {
@@ -117,9 +117,9 @@ TEST(GatewayConfig, RefusesModelsThatDisagree) {
   };
   EXPECT_EQ(two(R"("name": "a")", R"("name": "b")"), "");
   EXPECT_EQ(two(R"("name": "a")", R"("name": "a")"),
-            "gateway.json: expected each name once, found `a` twice");
+            "gateway.json: expected each name of a model, alias or adapter once, found `a` twice");
   EXPECT_EQ(two(R"("name": "a")", R"("name": "b", "aliases": ["a"])"),
-            "gateway.json: expected each name once, found `a` twice");
+            "gateway.json: expected each name of a model, alias or adapter once, found `a` twice");
   EXPECT_EQ(
       two(R"("name": "a", "start": "always", "group": "g")",
           R"("name": "b", "start": "always", "group": "g")"),
