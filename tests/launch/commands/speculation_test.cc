@@ -24,10 +24,19 @@ Finished run_commands(const std::string& commands) {
 }
 
 TEST(Speculate, TheGuidesExamplesGiveTheTextsWithoutSpeculation) {
-  const std::map<std::string, std::string> headings = {{"--speculate ngram", "## From the text itself"},
-                                                       {"--speculate auto", "## From a draft model"}};
-  for (const auto& [flag, heading] : headings) {
-    std::string commands = doc_example("runtime/speculation/README.md", heading);
+  struct Example {
+    std::string flag;
+    std::string heading;
+    int number = 1;
+  };
+  const Example examples[] = {
+      {"--speculate ngram", "## From the text itself"},
+      {"--speculate auto", "## From a draft model"},
+      {"--speculate draft:" TP_SOURCE_FOLDER "/model/demo/eagle3:4", "## From a trained drafter", 2}};
+  for (const auto& [flag, heading, number] : examples) {
+    std::string commands = doc_example("runtime/speculation/README.md", heading, number);
+    if (const std::size_t place = commands.find("model/demo/"); place != commands.npos)
+      commands.insert(place, TP_SOURCE_FOLDER "/");
     ASSERT_NE(commands.find(flag), std::string::npos) << flag;
     const Finished speculated = run_commands(commands);
     EXPECT_EQ(speculated.status, 0) << speculated.err;
