@@ -18,11 +18,6 @@ std::string rate_text(double rate) {
   return rate >= 100 ? fmt::format("{:.0f}", rate) : fmt::format("{:.3g}", rate);
 }
 
-// "4 x 2": stages and ranks per stage.
-std::string division_text(const PlanRow& row) {
-  return fmt::format("{} x {}", row.division.stages, row.division.ranks);
-}
-
 std::string fit_text(const PlanResult& result, const PlanRow& row) {
   if (result.fits(row)) return "yes";
   return row.memory.cache_tokens == 0 || result.has_room(row)
@@ -30,25 +25,23 @@ std::string fit_text(const PlanResult& result, const PlanRow& row) {
              : fmt::format("{} tokens", row.memory.cache_tokens);
 }
 
-// Efficiencies are relative to `one`, which has one rank.
-std::string table_text(const PlanResult& result, const std::vector<PlanRow>& rows, const PlanRow& one,
-                       bool stages) {
-  std::vector<std::string> names = {"ranks", "hosts"};
-  if (stages) names.emplace_back("stages x ranks");
-  names.insert(names.end(), {"per host", "fits", "prefill/s", "eff."});
+// Efficiencies are relative to `one`, which has one rank. The names of batches have a line of their own, so
+// that the table fits in 100 columns.
+std::string table_text(const PlanResult& result, const std::vector<PlanRow>& rows, const PlanRow& one) {
+  std::vector<std::string> batches(6);
+  std::vector<std::string> names = {"ranks", "hosts", "per host", "fits", "prefill/s", "eff."};
   for (const std::size_t batch : result.batches) {
-    names.push_back(fmt::format("decode/s x {}", batch));
-    names.emplace_back("eff.");
-    names.emplace_back("limit");
+    batches.insert(batches.end(), {"", "", fmt::format("decode x {}", batch)});
+    names.insert(names.end(), {"/s", "eff.", "limit"});
   }
-  Table table(names);
+  Table table(batches);
+  table.add(names);
   for (const PlanRow& row : rows) {
     const auto ranks = static_cast<double>(row.ranks());
     const auto percent = [&](double rate, double rate_of_one) {
       return fmt::format("{:.0f}%", 100 * rate / (ranks * rate_of_one));
     };
     std::vector<std::string> cells = {fmt::to_string(row.ranks()), fmt::to_string(row.hosts)};
-    if (stages) cells.push_back(division_text(row));
     cells.insert(cells.end(),
                  {format_bytes(row.memory.peak), fit_text(result, row), rate_text(result.prefill_rate(row)),
                   percent(result.prefill_rate(row), result.prefill_rate(one))});
@@ -131,11 +124,11 @@ std::string asked_text(const PlanResult& result) {
     fmt::format_to(out, "{} host{} x {} rank{}:\n", row.hosts, row.hosts == 1 ? "" : "s",
                    result.cluster.ranks_per_host, result.cluster.ranks_per_host == 1 ? "" : "s");
     const MemoryNeed& need = row.memory.need;
-    fmt::format_to(out,
-                   "  memory          {} of {} per host: weights {}, cache {}, other {}; {} while loading\n",
+    fmt::format_to(out, "  memory          {} of {} per host: weights {}, cache {}, other {}\n",
                    format_bytes(row.memory.peak), format_bytes(result.cluster.memory),
                    format_bytes(need.weights), format_bytes(row.memory.cache),
-                   format_bytes(without_cache(need) - need.weights), format_bytes(while_loading(need)));
+                   format_bytes(without_cache(need) - need.weights));
+    fmt::format_to(out, "  while loading   {}\n", format_bytes(while_loading(need)));
     if (!row.memory.refusal.empty()) fmt::format_to(out, "  {}\n", row.memory.refusal);
     if (result.asked_copies > 1.005) {
       fmt::format_to(out,
@@ -168,7 +161,7 @@ std::string plan_text(const DescribedModel& model, const PlanResult& result) {
         result.tokens.longest);
   }
   text += "\n";
-  text += table_text(result, result.tensor, result.tensor.front(), false);
+  text += table_text(result, result.tensor, result.tensor.front());
   if (!result.tensor_ends.empty()) fmt::format_to(out, "{}\n", result.tensor_ends);
   fmt::format_to(out, "\na step that decodes {}:\n", result.batches.front());
   text += drawing(result.tensor, 0);
@@ -184,7 +177,7 @@ std::string plan_text(const DescribedModel& model, const PlanResult& result) {
                  hosts_text(result.fewest_hosts), hosts_text(result.fewest_hosts_of_stages));
   if (!result.pipeline.empty()) {
     text += "\na stage on each host:\n";
-    text += table_text(result, result.pipeline, result.tensor.front(), true);
+    text += table_text(result, result.pipeline, result.tensor.front());
   }
   const std::string asked = asked_text(result);
   if (!asked.empty()) fmt::format_to(out, "\n{}", asked);

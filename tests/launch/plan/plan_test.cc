@@ -45,6 +45,25 @@ TEST(Plan, HasTheWeightsThatInspectShows) {
   EXPECT_NE(plan.at("tensor_ends").get<std::string>().find("it has 32 attention heads"), std::string::npos);
 }
 
+// Sentences may be longer.
+TEST(Plan, HasTablesOfAtMostAHundredColumns) {
+  const Finished finished =
+      run(kNoMpirun, {"plan", "--model", TP_SOURCE_FOLDER "/bench/shapes/deepseek-v3.json", "--weights",
+                      "int4", "--ranks-per-host", "2", "--hosts", "8"});
+  expect_success(finished);
+  std::istringstream lines(finished.out);
+  std::size_t rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_row =
+        line.find_first_not_of(" 0123456789") != line.find_first_not_of(' ') && line.find('%') != line.npos;
+    rows += is_row ? 1 : 0;
+    if (is_row || line.find("decode x") != line.npos) {
+      EXPECT_LE(line.size(), 100U) << line;
+    }
+  }
+  EXPECT_GE(rows, 8U) << finished.out;
+}
+
 // Returns the line of `inspect` that begins with this name, without the name.
 std::string inspected_line(const std::string& fixture, const std::string& name) {
   const Finished finished = run(kNoMpirun, {"inspect", "--model", reference::fixture(fixture).folder});
