@@ -101,7 +101,8 @@ class WeightSource {
     throw std::logic_error("this source stores no scales");
   }
 
-  // The elements of a vector of integers (I64 or I32). `reason`: as for `expect`. Throws CheckpointError.
+  // The elements of a vector of integers (I64 or I32). Empty: the source is synthetic, and any integers fit.
+  // `reason`: as for `expect`. Throws CheckpointError.
   virtual std::vector<std::int64_t> whole_numbers(const std::string& /*name*/, std::size_t /*size*/,
                                                   const std::string& /*reason*/) const {
     throw std::logic_error("this source stores no integers");

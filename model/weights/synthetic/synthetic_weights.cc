@@ -89,6 +89,11 @@ void make_row(DType type, std::uint64_t row_key, Range columns, Distribution dis
 
 bool SyntheticWeights::contains(const std::string&) const { return true; }
 
+std::vector<std::int64_t> SyntheticWeights::whole_numbers(const std::string& /*name*/, std::size_t /*size*/,
+                                                          const std::string& /*reason*/) const {
+  return {};
+}
+
 std::vector<std::string> SyntheticWeights::names() const { return {}; }
 
 DType SyntheticWeights::dtype(const std::string&) const { return dtype_; }

@@ -36,6 +36,9 @@ class SyntheticWeights final : public WeightSource {
   // Throws CheckpointError if the slice or `out` do not fit the shape.
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
+  // Empty: no integers are stored.
+  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+                                          const std::string& reason) const override;
   // Zero: nothing is stored.
   std::size_t stored_bytes() const override;
   // Bytes that the elements made so far would have in a file of this type.
