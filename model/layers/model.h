@@ -118,9 +118,7 @@ class Model {
   void capture(std::vector<std::size_t> places) { captured_ = std::move(places); }
   bool captures() const { return !captured_.empty(); }
 
-  // The tokens whose logits this rank computes; empty on all stages but the last.
-  Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
-  // Divides the vocabulary instead of local_vocab; null: the LM head has all tokens.
+  // Divides the vocabulary instead of the LM head's tables; null: the LM head has all tokens.
   const DraftVocabulary* draft_vocabulary() const {
     return draft_vocabulary_ ? &*draft_vocabulary_ : nullptr;
   }

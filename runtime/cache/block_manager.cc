@@ -37,11 +37,6 @@ BlockManager::BlockManager(std::size_t num_blocks, std::size_t block_size, Cache
       states_(states),
       contents_(windows_.size() + (states != 0 ? 1 : 0), hash) {}
 
-std::size_t BlockManager::cached_blocks() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      blocks_, [](const Block& block) { return block.owners == 0 && block.contents != kNoContents; }));
-}
-
 // Returns the contents of the longest usable prefix: every group has all blocks that the next token attends
 // to, and recurrent layers have a snapshot.
 std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> tokens, ContentId salt) const {

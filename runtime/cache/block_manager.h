@@ -100,10 +100,6 @@ class BlockManager {
   std::size_t blocks_for(std::size_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
   // Blocks without an owner, including cached ones.
   std::size_t free_blocks() const { return free_.size(); }
-  // Free blocks of one owner.
-  std::size_t free_blocks_of(std::size_t owner) const { return free_.size(owner); }
-  // Free blocks that later prompts can find.
-  std::size_t cached_blocks() const;
 
   // Returns what begin_sequence would find. Never covers all tokens: at least one must be computed to get
   // logits.

@@ -3,6 +3,7 @@
 #include "model/weights/gguf/gguf_codebooks.h"
 #include "model/weights/gguf/gguf_quantize_k.h"
 #include "model/weights/gguf/super_block_fit.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <array>
@@ -151,12 +152,14 @@ void store_plain(DType type, std::span<const float> row, std::byte* out) {
 
 }  // namespace
 
-bool can_quantize(const GgufType& type) { return plain_type(type) || find_encoder(type) != nullptr; }
-
 void quantize(const GgufType& type, std::span<const float> row, std::byte* out) {
   if (const std::optional<DType> plain = plain_type(type)) return store_plain(*plain, row, out);
   const Encoder* const encoder = find_encoder(type);
-  assert(encoder != nullptr && row.size() % type.block_elements == 0);
+  require<CheckpointError>(encoder != nullptr,
+                           "expected a type that can be written, found {}; choose Q8_0, Q4_K or another type "
+                           "that `tp-infer quantize --help` lists",
+                           type.name);
+  assert(row.size() % type.block_elements == 0);
   auto* block = reinterpret_cast<std::uint8_t*>(out);
   for (std::size_t i = 0; i < row.size(); i += type.block_elements, block += type.block_bytes)
     encoder->block(row.data() + i, block);

@@ -300,10 +300,6 @@ void SafetensorsCheckpoint::done_with(const std::string& name) const {
   entry.file.advise_done(entry.tensor.bytes);
 }
 
-std::size_t SafetensorsCheckpoint::bytes_read_of(const std::string& name) const {
-  return find(name).bytes_read.load(std::memory_order_relaxed);
-}
-
 std::vector<std::string> SafetensorsCheckpoint::unread() const {
   std::vector<std::string> result;
   for (const auto& [name, entry] : tensors_) {
