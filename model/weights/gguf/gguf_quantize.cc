@@ -3,7 +3,7 @@
 #include "model/weights/gguf/gguf_codebooks.h"
 #include "model/weights/gguf/gguf_quantize_k.h"
 #include "model/weights/gguf/super_block_fit.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <array>
