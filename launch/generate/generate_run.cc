@@ -64,8 +64,8 @@ Completion GenerateRun::begin(const BatchText& prompt) const {
   Completion completion{.facts = {.echo = settings_.echoes ? prompt.text.value_or("") : ""},
                         .request = settings_.defaults};
   Request& request = completion.request;
-  request.prompt = prompt.text ? encode_prompt(*prompt.text, engine_) : prompt.tokens.ids;
-  if (!prompt.tokens.decoder_ids.empty()) request.decoder_prompt = prompt.tokens.decoder_ids;
+  request.prompt = prompt.text ? encode_prompt(*prompt.text, engine_) : prompt.tokens.prompt;
+  if (!prompt.tokens.decoder_prompt.empty()) request.decoder_prompt = prompt.tokens.decoder_prompt;
   complete_request(completion, engine_);
   return completion;
 }

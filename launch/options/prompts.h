@@ -1,7 +1,7 @@
 // Prompts from users: a text file, or token ids.
 #pragma once
 
-#include "runtime/text/embedder.h"
+#include "tp/request.h"
 #include "tp/token_id.h"
 
 #include <cstddef>
@@ -30,16 +30,16 @@ void for_each_line_of(const std::string& path,
 // Reads a JSON list of token ids, or an object with a list in `ids`. Throws RequestError with the file's
 // name.
 std::vector<TokenId> read_token_file(const std::string& path);
-// Reads the file like read_token_file. An object may also contain `token_type_ids` and
-// `global_attention_mask`, lists of small numbers, one per token, and `decoder_ids`.
-EncoderInput read_input_file(const std::string& path);
+// Reads the file like read_token_file, into a request that asks for nothing yet. An object may also contain
+// `token_type_ids` and `global_attention_mask`, lists of small numbers, one per token, and `decoder_ids`.
+Request read_input_file(const std::string& path);
 
 // A line of a batch of texts: a JSON string, an object with `text`, or an object for read_input_file. Any
 // other line is itself the text. Throws RequestError with the line's number.
 struct BatchText {
   std::string where{};  // place of the line, for errors
   std::optional<std::string> text{};
-  EncoderInput tokens{};  // used if there is no text
+  Request tokens{};  // a prompt of token ids, used if there is no text
 };
 std::vector<BatchText> read_texts(const std::string& path);
 

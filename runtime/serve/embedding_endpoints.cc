@@ -64,17 +64,17 @@ std::size_t size_or_none(const Json& body, const char* name) {
 }
 
 // Reads a text, token ids, or a list of texts and lists of token ids.
-std::vector<EncoderInput> inputs_of(const Json& body, const Embedder& embedder) {
+std::vector<Request> inputs_of(const Json& body, const Embedder& embedder) {
   const Json input = body.value("input", Json());
   const bool is_one = input.is_string() || (input.is_array() && !input.empty() && input.front().is_number());
   const Json list = is_one ? Json::array({input}) : input;
   require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMostInputs,
                         "`input`: expected a text, token ids, or a list of 1 to {} of them, found {}",
                         kMostInputs, list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
-  std::vector<EncoderInput> inputs;
+  std::vector<Request> inputs;
   for (const Json& one : list)
     inputs.push_back(one.is_string() ? embedder.encode(one.get<std::string>())
-                                     : EncoderInput{prompt_ids_of(one, "`input`")});
+                                     : prompt_request(prompt_ids_of(one, "`input`")));
   return inputs;
 }
 
@@ -233,9 +233,8 @@ void score_apart(Service& service, const Exchange& exchange, const Json& body, c
   std::size_t tokens = 0;
   for (const std::vector<std::string>* side : {&pairs.first, &pairs.second}) {
     for (const std::string& text : *side) {
-      EncoderInput input = embedder.encode(text);
-      tokens += input.ids.size();
-      requests.push_back(embedder.make_request(std::move(input)));
+      requests.push_back(embedder.ask_for_state(embedder.encode(text)));
+      tokens += requests.back().prompt.size();
     }
   }
   PooledCall::start(
@@ -262,9 +261,9 @@ void embeddings(Service& service, const Exchange& exchange) {
   refuse(body, kNotHere);
   std::vector<Request> requests;
   std::size_t tokens = 0;
-  for (EncoderInput& input : inputs_of(body, embedder)) {
-    tokens += input.ids.size();
-    requests.push_back(embedder.make_request(std::move(input)));
+  for (Request& input : inputs_of(body, embedder)) {
+    tokens += input.prompt.size();
+    requests.push_back(embedder.ask_for_state(std::move(input)));
   }
   PooledCall::start(
       service, exchange, asked.with_adapter(std::move(requests)), "input",

@@ -42,7 +42,7 @@ class Ranking {
   // Adds documents of one query. Throws RequestError.
   void add(std::string_view query, std::span<const std::string> documents);
   // Adds a prompt that contains a query and a document. Throws RequestError for a listwise reranker.
-  void add(EncoderInput prompt);
+  void add(Request prompt);
   // Adds two texts as prompt_or_pair_request does. For a listwise reranker, a query and a list of one
   // document.
   void add_pair_or_prompt(const std::string& first, const std::string& second);

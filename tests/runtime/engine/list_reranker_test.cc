@@ -39,7 +39,7 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
 Request marked_prompt() {
   const json input =
       reference::read_json(reference::seeded_folder("rerank", "jina-reranker-v3") / "input.json");
-  Request request = request_of({input.at("ids").get<std::vector<TokenId>>()});
+  Request request = prompt_request(input.at("ids").get<std::vector<TokenId>>());
   for (std::size_t i = 0; i < request.prompt.size(); ++i) {
     if (request.prompt[i] == input.at("doc_token") || request.prompt[i] == input.at("query_token"))
       request.states_at.push_back(i);
@@ -198,7 +198,7 @@ TEST(ListReranker, RefusesPromptsOfIds) {
   const ListRerankerFolder model;
   run_engine(test::world(), {.model = model.path()}, [&](Engine& engine) {
     EXPECT_CONTAINS(test::error_of<RequestError>([&] {
-                      Ranking(engine).add(EncoderInput{{1, 2}});
+                      Ranking(engine).add(prompt_request({1, 2}));
                     }),
                     "found token ids, expected a text: this model reads all documents in one prompt");
   });
