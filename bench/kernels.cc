@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::size_t kInFeatures = 2048;
 constexpr std::size_t kOutFeatures = 4096;
-constexpr std::size_t kMostTokens = 512;
+constexpr std::size_t kMaxTokens = 512;
 // Copies of the weights with this total size are used in turn, so that each product reads its weights from
 // memory, as in a model.
 constexpr std::size_t kBytesInTurn = std::size_t{128} << 20;
@@ -101,7 +101,7 @@ double multiplying_seconds(double operations, double peak) {
 std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations,
                                      const std::vector<std::size_t>& token_counts) {
   const std::vector<float> other(weight.data(), weight.data() + weight.size());
-  std::vector<float> y(kMostTokens * kOutFeatures);
+  std::vector<float> y(kMaxTokens * kOutFeatures);
   std::vector<double> seconds;
   const kernels::Sgemm sgemm = kernels::openblas_sgemm();
   bool turn = false;
@@ -217,7 +217,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
   const LocalWeight& first = weights.front();
   const double peak = peak_of(first.type(), peaks);
   Workspace counting = Workspace::counting();
-  first.multiply(TensorView<const float>(nullptr, kMostTokens, kInFeatures), counting);
+  first.multiply(TensorView<const float>(nullptr, kMaxTokens, kInFeatures), counting);
   Workspace workspace(counting.peak_bytes() / sizeof(float));
   std::size_t turn = 0;
   for (std::size_t i = 0; i < token_counts.size(); ++i) {
@@ -282,7 +282,7 @@ void run(bool json, const std::vector<std::size_t>& token_counts,
       kernels::name_of(kernels::active_isa()), omp_get_max_threads(), peaks.streaming_bytes_per_second / 1e9,
       peaks.f32_per_second / 1e9, peaks.bf16_per_second / 1e9, peaks.int8_per_second / 1e9);
   const std::vector<float> elements = numbers(kOutFeatures * kInFeatures);
-  const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
+  const std::vector<float> activations = numbers(kMaxTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
   const std::vector<double> openblas = measure_openblas(rows, activations, token_counts);
   constexpr WeightType kTypes[] = {
@@ -331,7 +331,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokens", token_counts, "Numbers of tokens")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(std::size_t{1}, tp::kMostTokens));
+      ->check(CLI::Range(std::size_t{1}, tp::kMaxTokens));
   app.add_option("TYPES", types, "Weight types (default: all)")->type_name("");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -122,11 +122,11 @@ RunsOfPhases measure_texts(Engine& engine, const SamplingParams& sampling, const
 // Returns a line if the machine's speed has changed, otherwise nothing.
 std::string moved_text(const BenchCeilings& ceilings) {
   constexpr double kMuch = 1.1;
-  if (ceilings.most_streaming() < kMuch * ceilings.least_streaming()) return {};
+  if (ceilings.max_streaming() < kMuch * ceilings.min_streaming()) return {};
   return fmt::format(
       "the machine's peak bandwidth was between {:.3g} and {:.3g} GB/s meanwhile; compare in turns "
       "(bench/compare)\n",
-      ceilings.least_streaming() / 1e9, ceilings.most_streaming() / 1e9);
+      ceilings.min_streaming() / 1e9, ceilings.max_streaming() / 1e9);
 }
 
 void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, const BenchSetup& setup,

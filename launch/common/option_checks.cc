@@ -115,8 +115,8 @@ CLI::Validator gigabytes() {
     for (const std::string_view unit : {"B", "G"})
       if (plain.ends_with(unit)) plain.pop_back();
     const auto value = parse_number<double>(plain);
-    if (!value || *value <= 0.0 || *value > kMostGigabytes)
-      return expected(fmt::format("a number of gigabytes above 0, up to {}", kMostGigabytes), text);
+    if (!value || *value <= 0.0 || *value > kMaxGigabytes)
+      return expected(fmt::format("a number of gigabytes above 0, up to {}", kMaxGigabytes), text);
     text = plain;
     return {};
   };

@@ -14,15 +14,15 @@
 namespace tp {
 
 // An upper bound on token counts that leaves room for arithmetic.
-constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxTokens = std::uint64_t{1} << 40;
 
 // "expected a whole number from 1 to 1024, found 0"
-CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostTokens);
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMaxTokens);
 
 // "expected a number, found abc". SamplingParams::validate checks ranges.
 CLI::Validator number();
 
-inline constexpr double kMostGigabytes = 1e9;
+inline constexpr double kMaxGigabytes = 1e9;
 // A number of gigabytes: "5", "5G" or "5GB". Removes the unit.
 CLI::Validator gigabytes();
 

@@ -44,7 +44,7 @@ void GenerateRun::add(const std::vector<Event>& events) {
 // Takes available requests. An engine without work waits for a request that it can serve, or for the end.
 void GenerateRun::take_requests() {
   has_noted_time_ = false;
-  while (output_.unfinished_requests() < settings_.most_at_once && (take_prompt() || take_line())) {
+  while (output_.unfinished_requests() < settings_.max_at_once && (take_prompt() || take_line())) {
   }
 }
 

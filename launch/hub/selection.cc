@@ -70,14 +70,14 @@ std::uint64_t size_of(const GgufModel& model, const HubListing& listing) {
 
 // "a.gguf (4.1 GiB), b.gguf (7.2 GiB) and 3 more"
 std::string text_of(const std::vector<GgufModel>& models, const HubListing& listing) {
-  constexpr std::size_t kMost = 30;
+  constexpr std::size_t kMax = 30;
   std::vector<std::string> texts;
   for (const GgufModel& model : models) {
-    if (texts.size() == kMost) break;
+    if (texts.size() == kMax) break;
     texts.push_back(fmt::format("{} ({})", model.name(), format_bytes(size_of(model, listing))));
   }
   const std::string rest =
-      models.size() > kMost ? fmt::format(" and {} more, which --list shows", models.size() - kMost) : "";
+      models.size() > kMax ? fmt::format(" and {} more, which --list shows", models.size() - kMax) : "";
   return fmt::format("{}{}", fmt::join(texts, ", "), rest);
 }
 

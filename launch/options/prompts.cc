@@ -79,14 +79,14 @@ static std::istream& open_input(const std::string& path, std::ifstream& file) {
 
 std::string name_of_input(const std::string& path) { return path == kStdin ? "standard input" : path; }
 
-std::string read_prompt_file(const std::string& path, std::size_t most_bytes) {
+std::string read_prompt_file(const std::string& path, std::size_t max_bytes) {
   std::ifstream file;
   std::istream& stream = open_input(path, file);
   std::string text;
   for (std::istreambuf_iterator<char> next(stream), end; next != end; ++next) {
-    require<RequestError>(text.size() < most_bytes,
+    require<RequestError>(text.size() < max_bytes,
                           "{}: expected a text of at most {} bytes, found more; is it the right file?",
-                          name_of_input(path), most_bytes);
+                          name_of_input(path), max_bytes);
     text.push_back(*next);
   }
   return text;

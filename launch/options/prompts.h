@@ -18,9 +18,9 @@ namespace tp {
 // Returns the input's name for errors: "standard input", or the path.
 std::string name_of_input(const std::string& path);
 
-// Returns the whole file. Throws RequestError if it can't be read or has more than `most_bytes` bytes.
+// Returns the whole file. Throws RequestError if it can't be read or has more than `max_bytes` bytes.
 std::string read_prompt_file(const std::string& path,
-                             std::size_t most_bytes = std::numeric_limits<std::size_t>::max());
+                             std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 
 // Calls use(line, number from 1 on) for every line that is not blank, without its newline. Keeps one line in
 // memory. Throws RequestError if the file cannot be read, and what `use` throws.

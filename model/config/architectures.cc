@@ -182,11 +182,10 @@ const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block) {
   return attention != nullptr && attention->pooled_indexer ? &*attention->pooled_indexer : nullptr;
 }
 
-std::size_t most_chosen(const ModelSpec& spec) {
+std::size_t max_chosen(const ModelSpec& spec) {
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    if (const IndexerSpec* const indexer = indexer_of(block))
-      most = std::max(most, indexer->most_positions());
+    if (const IndexerSpec* const indexer = indexer_of(block)) most = std::max(most, indexer->max_positions());
   }
   return most;
 }

@@ -114,9 +114,9 @@ json gguf_config(const GgufFiles& files) {
   const ModelMetadata model(files);
   const Family& family = family_of(model);
   // Families list the layers before the config's limits are checked.
-  require<ConfigError>(model.whole("block_count") <= kMostParts,
+  require<ConfigError>(model.whole("block_count") <= kMaxParts,
                        "{}: block_count must be at most {}, found {}; convert the model again", files.name(),
-                       kMostParts, model.whole("block_count"));
+                       kMaxParts, model.whole("block_count"));
   json config = common_config(model, family);
   config.update(gguf_rope(model));
   config["architectures"] = {family.architecture};

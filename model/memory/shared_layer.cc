@@ -41,7 +41,7 @@ std::size_t exchange_floats(std::span<const kernels::KvLayout> host_layouts, con
 
 std::size_t host_scratch(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,
                          std::size_t max_blocks) {
-  std::size_t most = slices.ranks * slices.most_chosen * sizeof(kernels::ScoredPosition) / sizeof(float);
+  std::size_t most = slices.ranks * slices.max_chosen * sizeof(kernels::ScoredPosition) / sizeof(float);
   for (std::size_t layer = 0; layer < slices.layers.size(); ++layer) {
     if (slices.are_shared(layer))
       most = std::max(most, kernels::attention_scratch(slices.queries[layer].kv_of_head, host_layouts[layer],

@@ -40,8 +40,8 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReadAhead = std::uint64_t{64} << 20;
-constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 22;
-constexpr std::uint64_t kMostText = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxRecords = std::uint64_t{1} << 22;
+constexpr std::uint64_t kMaxText = std::uint64_t{16} << 20;
 
 std::uint64_t next_page(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 std::uint64_t chunks_of(std::uint64_t bytes) { return (bytes + kChunk - 1) / kChunk; }
@@ -176,7 +176,7 @@ std::string PackedCache::read_table() {
                               kPage - sizeof found);
   if (rest.substr(0, std::min<std::uint64_t>(found.identity_bytes, rest.size())) != identity_)
     return "the model, or how weights are packed, has changed";
-  if (found.records > kMostRecords || found.hashes > found.records + chunks_of(end_) || found.table > end_ ||
+  if (found.records > kMaxRecords || found.hashes > found.records + chunks_of(end_) || found.table > end_ ||
       found.records * sizeof(Record) + found.hashes * sizeof(std::uint64_t) != end_ - found.table)
     return "it is cut short";
   std::vector<std::byte> table(end_ - found.table);
@@ -235,7 +235,7 @@ void PackedCache::read(std::uint64_t key, std::span<std::byte> out) {
 
 std::string PackedCache::read_text(std::uint64_t key) {
   const bool is_next = next_ < records_.size() && records_[next_].key == key;
-  if (!is_next || records_[next_].bytes > kMostText)
+  if (!is_next || records_[next_].bytes > kMaxText)
     throw PackedCacheError("it holds other weights than this model's");
   std::string text(records_[next_].bytes, ' ');
   read(key, std::as_writable_bytes(std::span(text)));

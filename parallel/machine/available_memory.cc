@@ -48,7 +48,7 @@ std::uint64_t page_cache_of(const ControlGroup& group, const GroupFiles& files) 
 
 std::uint64_t difference(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
-void take_least(AvailableMemory& least, std::uint64_t bytes, const std::string& limit) {
+void take_min(AvailableMemory& least, std::uint64_t bytes, const std::string& limit) {
   if (bytes < least.bytes) least = {bytes, limit};
 }
 
@@ -58,8 +58,8 @@ void look_at(const ControlGroup& group, AvailableMemory& least) {
       difference(number_in(group.folder / files.usage).value_or(0), page_cache_of(group, files));
   for (const char* limit : files.limits) {
     if (const auto bytes = number_in(group.folder / limit))
-      take_least(least, difference(*bytes, used),
-                 fmt::format("{} of the cgroup {}", limit, group.name.string()));
+      take_min(least, difference(*bytes, used),
+               fmt::format("{} of the cgroup {}", limit, group.name.string()));
   }
 }
 
@@ -77,7 +77,7 @@ std::optional<std::uint64_t> kernel_estimate(const fs::path& root) {
 
 AvailableMemory available_memory(const fs::path& root) {
   AvailableMemory least;
-  if (const auto bytes = kernel_estimate(root)) take_least(least, *bytes, "MemAvailable of /proc/meminfo");
+  if (const auto bytes = kernel_estimate(root)) take_min(least, *bytes, "MemAvailable of /proc/meminfo");
   for (const ControlGroup& group : control_groups("memory", root)) look_at(group, least);
   return least;
 }

@@ -71,7 +71,7 @@ std::vector<NumaNode> numa_nodes(const std::filesystem::path& folder) {
   for (const std::size_t id : online) {
     NumaNode node{id, list_in(folder / ("node" + std::to_string(id)) / "cpulist")};
     if (node.processors.empty() && !contains(with_memory, id)) continue;
-    if (id >= kMostNumaNodes) return {};
+    if (id >= kMaxNumaNodes) return {};
     nodes.push_back(std::move(node));
   }
   return nodes;
@@ -124,7 +124,7 @@ std::optional<NodePages> count_pages(const MemoryRanges& ranges, const PageQuery
   if (!addresses.empty() && !query(addresses, nodes)) return std::nullopt;
   NodePages counts;
   for (const int node : nodes) {
-    if (node >= 0 && node < static_cast<int>(kMostNumaNodes)) ++counts.on_node[node];
+    if (node >= 0 && node < static_cast<int>(kMaxNumaNodes)) ++counts.on_node[node];
   }
   return counts;
 }

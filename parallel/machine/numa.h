@@ -21,7 +21,7 @@ struct NumaNode {
 };
 
 // The nodes of this machine, read from a sysfs folder. Empty if Linux does not list them, or if a node's
-// number is kMostNumaNodes or higher.
+// number is kMaxNumaNodes or higher.
 std::vector<NumaNode> numa_nodes(const std::filesystem::path& folder = "/sys/devices/system/node");
 
 // Parses a list like "0-3,8-11". Empty if the list is malformed.

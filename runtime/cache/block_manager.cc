@@ -11,10 +11,10 @@ namespace tp {
 namespace {
 
 std::size_t checked_num_blocks(std::size_t num_blocks) {
-  constexpr std::size_t kMost = std::numeric_limits<BlockId>::max();
-  require<ConfigError>(num_blocks >= 1 && num_blocks <= kMost,
+  constexpr std::size_t kMax = std::numeric_limits<BlockId>::max();
+  require<ConfigError>(num_blocks >= 1 && num_blocks <= kMax,
                        "cannot set up the KV cache: it has {} blocks, expected 1 to {}; change its size",
-                       num_blocks, kMost);
+                       num_blocks, kMax);
   return num_blocks;
 }
 

@@ -179,8 +179,8 @@ std::size_t count_all(const Json& messages) {
 }  // namespace
 
 Json in_accepted_order(Json messages, const OrderRendering& render) {
-  constexpr std::size_t kMostMessages = 10'000;
-  if (messages.size() > kMostMessages) return messages;
+  constexpr std::size_t kMaxMessages = 10'000;
+  if (messages.size() > kMaxMessages) return messages;
   const Json probe = with_probe_texts(messages);
   const std::size_t all = count_all(probe);
   const Arrangement* best = &kArrangements[0];

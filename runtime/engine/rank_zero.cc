@@ -40,7 +40,7 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
 StoreSettings store_settings(const EnginePlan& plan, const Sha256Digest& fingerprint, std::size_t ranks) {
   const ModelSpec spec = plan.spec();
   StoreSettings settings{.fingerprint = fingerprint,
-                         .least_tokens = plan.options.kv_store_min,
+                         .min_tokens = plan.options.kv_store_min,
                          .blocks_per_run = blocks_per_run(plan.options.block_size),
                          .is_furthest = {},
                          .furthest = furthest_window(spec),

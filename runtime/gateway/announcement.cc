@@ -13,9 +13,9 @@ namespace {
 using Json = nlohmann::json;
 
 std::string short_text(const Json& json, const char* name, bool may_lack = false) {
-  constexpr std::size_t kMost = 4000;
+  constexpr std::size_t kMax = 4000;
   const auto text = may_lack ? json.value(name, "") : json.at(name).get<std::string>();
-  require<RequestError>(text.size() <= kMost, "`{}` is too long", name);
+  require<RequestError>(text.size() <= kMax, "`{}` is too long", name);
   return text;
 }
 
@@ -40,8 +40,8 @@ std::string text_of(const Announcement& announcement) {
 }
 
 Announcement parse_announcement(std::string_view text) {
-  constexpr std::size_t kMost = std::size_t{256} << 10;
-  require<RequestError>(text.size() <= kMost, "the announcement is too long");
+  constexpr std::size_t kMax = std::size_t{256} << 10;
+  require<RequestError>(text.size() <= kMax, "the announcement is too long");
   const Json json = Json::parse(text, nullptr, false);
   require<RequestError>(json.is_object(), "expected a JSON object, found none");
   try {

@@ -15,10 +15,10 @@ class MarkedStream {
   using Take = std::function<bool(std::string_view piece, std::string_view mark)>;
   void add(std::string_view bytes, const Take& take);
 
-  explicit MarkedStream(std::size_t most) : most_(most) {}
+  explicit MarkedStream(std::size_t most) : max_(most) {}
 
  private:
-  std::size_t most_;
+  std::size_t max_;
   std::string pending_{};     // an incomplete piece
   std::size_t block_ = 0;     // begin of the first block in `pending_` that is not known to be complete
   std::size_t searched_ = 0;  // bytes of `pending_` that don't end that block

@@ -24,8 +24,8 @@ constexpr auto kHealthEvery = 1s;
 constexpr auto kEndTime = 15s;
 constexpr auto kTermTime = 3s;     // between SIGTERM and SIGKILL
 constexpr auto kLongestTick = 1s;  // a longer gap between two ticks is a suspension of this process
-constexpr std::size_t kMostRounds = 3;
-constexpr double kMostPause = 60.0;  // seconds
+constexpr std::size_t kMaxRounds = 3;
+constexpr double kMaxPause = 60.0;  // seconds
 
 double seconds_since(Supervisor::Clock::time_point begin) {
   return std::chrono::duration<double>(Supervisor::Clock::now() - begin).count();
@@ -43,7 +43,7 @@ Supervisor::Clock::duration pause_after(std::size_t failures) {
   const double seconds =
       failures == 0
           ? 0.0
-          : std::min(kMostPause, static_cast<double>(1ULL << std::min<std::size_t>(failures - 1, 10)));
+          : std::min(kMaxPause, static_cast<double>(1ULL << std::min<std::size_t>(failures - 1, 10)));
   return std::chrono::duration_cast<Supervisor::Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
@@ -262,7 +262,7 @@ void Supervisor::on_start_failed() {
   ++failed_rounds_;
   if (std::exchange(never_serves_, true) && !was_ready_) return give_up();
   start_in(pause_after(failed_rounds_));
-  if (failed_rounds_ < kMostRounds) return;
+  if (failed_rounds_ < kMaxRounds) return;
   state_ = JobState::failing;
   events_.on_failing(last_error_);
 }

@@ -93,11 +93,11 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
                         "stop texts need a tokenizer, but there is none in {}", model_);
   const auto asked = static_cast<std::size_t>(request.max_tokens);
   const std::size_t possible = std::min(asked, most - prompt);
-  constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // all continuations are in memory at once
+  constexpr std::size_t kMaxTokens = std::size_t{1} << 24;  // all continuations are in memory at once
   require<RequestError>(
-      static_cast<std::size_t>(request.n) * (prompt + possible) <= kMostTokens,
+      static_cast<std::size_t>(request.n) * (prompt + possible) <= kMaxTokens,
       "cannot unmask {} continuations of {} tokens at once: expected at most {} tokens; lower `n`", request.n,
-      prompt + possible, kMostTokens);
+      prompt + possible, kMaxTokens);
   Unmasking settings = request.unmasking.value_or(Unmasking{});
   settings.cache = settings.cache.value_or(cache_);
   check_cache(*settings.cache);

@@ -36,7 +36,7 @@ double speed_of(const EnginePlan& plan, std::size_t rank) {
 // Elements per token that a stage sends to the next stage: the residual stream, and the positions that shared
 // indexers have chosen.
 std::size_t stage_output(const ModelSpec& spec, std::size_t context) {
-  const std::size_t chosen = shares_indexers(spec) ? most_chosen(spec) : 0;
+  const std::size_t chosen = shares_indexers(spec) ? max_chosen(spec) : 0;
   return streams_of(spec) * spec.hidden_size + (context >= chosen ? chosen : 0);
 }
 

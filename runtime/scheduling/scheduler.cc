@@ -105,10 +105,10 @@ std::size_t Scheduler::decoding_limit() const {
 }
 
 void Scheduler::add_prompts(Step& step) {
-  constexpr std::size_t kMostTurns = 64;  // turns per step; limits planning time
+  constexpr std::size_t kMaxTurns = 64;  // turns per step; limits planning time
   const std::size_t budget = prompt_budget(step);
   const std::size_t end = step.tokens + budget;
-  const std::size_t turn = std::max(StepTimes::kLeastPromptTokens, budget / kMostTurns);
+  const std::size_t turn = std::max(StepTimes::kMinPromptTokens, budget / kMaxTurns);
   Sequences prompts;
   std::ranges::copy_if(running_, std::back_inserter(prompts),
                        [](const auto& sequence) { return !lacks_one_token(*sequence); });
@@ -142,7 +142,7 @@ std::size_t Scheduler::prompt_budget(const Step& step) const {
 // How many more of the sequence's tokens can be added to the step, room permitting.
 std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.admission == 0 || sequence.idle()) return 0;  // preempted, or nothing to do
-  if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
+  if (sequence.encodes()) return sequence.granted == 0 ? sequence.min_chunk() : 0;
   const bool has_rows = sequence.is_asked() && sequence.state->request.prompt_logits;
   const bool few = has_rows && !sequence.indivisible();
   const std::size_t most =
@@ -246,7 +246,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   }
   if (waits_for_prefix(*sequence) || waits_for_store(*sequence) || waits_for_canvas(*sequence))
     return Admission::waits;
-  if (sequence->least_chunk() > 1) tokens = sequence->least_chunk();
+  if (sequence->min_chunk() > 1) tokens = sequence->min_chunk();
   const std::size_t least = sequence->has_canvas() ? sequence->work() - sequence->text_end()
                                                    : std::min(sequence->work(), sequence->attention_block());
   if (step.tokens + std::max(tokens, least) > options_.step_tokens) return Admission::no_room;

@@ -34,7 +34,7 @@ DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t
   return {.sequence = sequence.id,
           .tokens = std::span(sequence.tokens).first(tokens),
           .prompt_tokens = sequence.prompt_tokens(),
-          .most = most,
+          .max_tokens = most,
           .request = &sequence.state->request,
           .seed = sequence.state->seed,
           .sample = static_cast<std::uint64_t>(sequence.sample)};

@@ -189,7 +189,7 @@ struct Sequence {
   // The number of tokens of the text, which later sequences may share: all tokens but those of a canvas.
   std::size_t text_end() const { return std::min<std::size_t>(tokens.size(), state->pass.canvas.begin); }
   // Minimum number of tokens in the next chunk: a whole indivisible sequence, a whole input to encode, or 1.
-  std::size_t least_chunk() const {
+  std::size_t min_chunk() const {
     if (indivisible()) return work() - state->pass.cache.begin;
     return planned_tokens < state->input.positions ? state->input.positions : 1;
   }

@@ -20,7 +20,7 @@ Call::Call(Service& service, std::shared_ptr<HttpExchange> exchange)
     : service_(service), exchange_(std::move(exchange)), queue_(service.events) {}
 
 void Call::start(std::vector<Request> requests, std::string_view member) {
-  const std::size_t most = service_.model.engine->status().most_queued;
+  const std::size_t most = service_.model.engine->status().max_queued;
   require<RequestError>(
       requests.size() <= most,
       "`{}`: expected at most {}, the number that can run and wait at the same time, found {}; send them "

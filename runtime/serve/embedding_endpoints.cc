@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostInputs = 2048;  // per call, like OpenAI
+constexpr std::size_t kMaxInputs = 2048;  // per call, like OpenAI
 
 std::string model_asked_for(const Json& body) {
   const Json name = body.value("model", Json());
@@ -68,9 +68,9 @@ std::vector<Request> inputs_of(const Json& body, const Embedder& embedder) {
   const Json input = body.value("input", Json());
   const bool is_one = input.is_string() || (input.is_array() && !input.empty() && input.front().is_number());
   const Json list = is_one ? Json::array({input}) : input;
-  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMostInputs,
+  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMaxInputs,
                         "`input`: expected a text, token ids, or a list of 1 to {} of them, found {}",
-                        kMostInputs, list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
+                        kMaxInputs, list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
   std::vector<Request> inputs;
   for (const Json& one : list)
     inputs.push_back(one.is_string() ? embedder.encode(one.get<std::string>())
@@ -117,8 +117,8 @@ const Embedder& embedder_of(const Service& service) {
 }
 
 std::vector<std::string> texts_of(const Json& list, const char* name) {
-  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMostInputs,
-                        "`{}`: expected a list of 1 to {} texts, found {}", name, kMostInputs,
+  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMaxInputs,
+                        "`{}`: expected a list of 1 to {} texts, found {}", name, kMaxInputs,
                         list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
   std::vector<std::string> texts;
   for (const Json& element : list) {

@@ -8,8 +8,8 @@
 namespace tp {
 
 void AnswerHistory::add(std::span<const TokenId> text) {
-  if (text.size() + 1 > most_of_each_) text = text.last(most_of_each_ - 1);
-  if (text.empty() || waiting_tokens_ + text.size() > most_of_each_) return;
+  if (text.size() + 1 > max_of_each_) text = text.last(max_of_each_ - 1);
+  if (text.empty() || waiting_tokens_ + text.size() > max_of_each_) return;
   waiting_.emplace_back(text.begin(), text.end());
   waiting_tokens_ += text.size();
 }
@@ -44,7 +44,7 @@ void AnswerHistory::learn(std::size_t most) {
 // Makes room in the younger generation, because a text must not span generations.
 void AnswerHistory::begin_text(std::size_t size) {
   auto& [younger, older] = generations_;
-  if (younger && younger->tokens.size() + size + 1 <= most_of_each_) return;
+  if (younger && younger->tokens.size() + size + 1 <= max_of_each_) return;
   older = std::move(younger);
   younger = std::make_unique<Generation>();
   younger->number = ++generations_so_far_;

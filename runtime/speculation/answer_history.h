@@ -23,7 +23,7 @@ namespace tp {
 class AnswerHistory {
  public:
   // `most`: number of tokens to remember, at least 2.
-  explicit AnswerHistory(std::size_t most) : most_of_each_(most / 2) {}
+  explicit AnswerHistory(std::size_t most) : max_of_each_(most / 2) {}
 
   // Queues a text for learn(). Only the end of an overlong text is kept. Drops the text if the queue would
   // hold more tokens than a generation. Throws std::bad_alloc.
@@ -70,7 +70,7 @@ class AnswerHistory {
   static Cursor::Place place_in(const Cursor& cursor, const Generation& generation);
   static Match match_in(const Cursor::Place& place, const Generation& generation);
 
-  std::size_t most_of_each_;
+  std::size_t max_of_each_;
   std::uint64_t generations_so_far_ = 0;
   std::array<std::unique_ptr<Generation>, 2> generations_{};  // younger generation first
   std::deque<std::vector<TokenId>> waiting_{};                // queued texts; the first may be partly learnt

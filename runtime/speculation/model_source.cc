@@ -62,7 +62,7 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
     const DraftQuery& query = queries[i];
     if (query.tokens.empty() || is_behind(query) || is_early(query)) continue;
     Text& text = follow(query, all[i].tokens.front());
-    const std::size_t most = most_of(query);
+    const std::size_t most = max_drafts(query);
     const bool follows = limits_.follows() && query.tokens.size() <= limits_.max_length;
     if ((most > 0 || follows) && !text.has_unknown)
       members.push_back({&query, &text, most, needed_by(query)});
@@ -82,7 +82,7 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
   std::vector<Draft> drafts;
   for (const DraftQuery& query : queries) {
     const auto found = texts_.find(query.sequence);
-    const bool has_draft = query.most > 0 && found != texts_.end();
+    const bool has_draft = query.max_tokens > 0 && found != texts_.end();
     drafts.push_back(has_draft ? found->second.guessed : Draft());
   }
   return drafts;
@@ -98,14 +98,14 @@ void ModelSource::end(std::uint64_t sequence) {
 
 // Largest number of draft tokens for the sequence. The last draft token is not computed, so it may exceed
 // max_length.
-std::size_t ModelSource::most_of(const DraftQuery& query) const {
+std::size_t ModelSource::max_drafts(const DraftQuery& query) const {
   const std::size_t size = query.tokens.size();
   if (limits_.drafts_blocks()) {
     if (size - 1 + limits_.block.size > limits_.max_length) return 0;  // all rows of a block are computed
-    return std::min(query.most, limits_.block.size - (limits_.block.samples_from_anchor ? 0 : 1));
+    return std::min(query.max_tokens, limits_.block.size - (limits_.block.samples_from_anchor ? 0 : 1));
   }
   if (size > limits_.max_length) return 0;
-  return std::min(query.most, limits_.max_length - size + 1);
+  return std::min(query.max_tokens, limits_.max_length - size + 1);
 }
 
 // Whether more tokens of the sequence are already known, because its prompt is being computed again.

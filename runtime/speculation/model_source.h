@@ -97,7 +97,7 @@ class ModelSource : public DraftSource {
   void learn(Text& text, const DraftQuery& query);
   bool is_behind(const DraftQuery& query) const;
   bool is_early(const DraftQuery& query) const;
-  std::size_t most_of(const DraftQuery& query) const;
+  std::size_t max_drafts(const DraftQuery& query) const;
   // The tokens that the cache must have before drafts. A block begins with the last token.
   std::size_t needed_by(const DraftQuery& query) const {
     return query.tokens.size() - (limits_.drafts_blocks() ? 1 : 0);

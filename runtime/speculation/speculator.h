@@ -24,7 +24,7 @@ class Speculator {
   Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs = {},
              std::unique_ptr<DraftSource> free = nullptr, bool follows_prompts = false);
 
-  std::size_t most() const { return most_; }
+  std::size_t most() const { return max_; }
   bool follows_prompts() const { return follows_prompts_; }
 
   // A step before drafts are added.
@@ -65,7 +65,7 @@ class Speculator {
 
   std::unique_ptr<DraftSource> source_;  // null after it has failed
   std::unique_ptr<DraftSource> free_;
-  std::size_t most_;
+  std::size_t max_;
   bool follows_prompts_;
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // set if costs are known

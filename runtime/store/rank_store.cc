@@ -61,7 +61,7 @@ StoreReport RankStore::run(StoreWork work) {
   cancelled_.insert(work.cancelled.begin(), work.cancelled.end());
   StoreReport report = report_;
   report.writes = writes_;
-  while (!ended_.empty() && report.ended_loads < StoreReport::kMostLoads) {
+  while (!ended_.empty() && report.ended_loads < StoreReport::kMaxLoads) {
     report.loads[report.ended_loads++] = ended_.front();
     cancelled_.erase(ended_.front().id);
     ended_.pop_front();

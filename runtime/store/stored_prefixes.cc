@@ -11,7 +11,7 @@ std::size_t StoredPrefixes::loading() const {
 }
 
 bool StoredPrefixes::must_wait(const Text& text, std::size_t room, double compute_rate) {
-  if (text.prompt_tokens < settings_.least_tokens) return false;
+  if (text.prompt_tokens < settings_.min_tokens) return false;
   const std::size_t size = blocks_.block_size();
   const auto known = prefixes_.find(text.id);
   if (known == prefixes_.end()) {
@@ -30,7 +30,7 @@ bool StoredPrefixes::must_wait(const Text& text, std::size_t room, double comput
     prefixes_[text.id] = {};
     return false;
   }
-  if (loads_.size() == StoreReport::kMostLoads || is_being_read(ids)) return true;
+  if (loads_.size() == StoreReport::kMaxLoads || is_being_read(ids)) return true;
   return start(text, *found, ids, cached, room);
 }
 
@@ -139,7 +139,7 @@ std::optional<bool> StoredPrefixes::give_up_newest() {
 }
 
 void StoredPrefixes::add(const Text& text, std::size_t computed) {
-  if (!status_.writes || text.prompt_tokens < settings_.least_tokens) return;
+  if (!status_.writes || text.prompt_tokens < settings_.min_tokens) return;
   const std::size_t size = blocks_.block_size();
   Track& track = tracks_[text.id];
   if (track.ids.empty()) track.salt = id_of_salt(settings_.fingerprint, text.salt);
@@ -242,12 +242,12 @@ void StoredPrefixes::clear() {
 }
 
 std::optional<StoreWork> StoredPrefixes::take_work() {
-  constexpr std::size_t kMostSaves = 2;
+  constexpr std::size_t kMaxSaves = 2;
   constexpr auto kPatience = std::chrono::milliseconds(1);
   if (clears_.exchange(false)) clear();
   StoreWork work = std::exchange(work_, {});
   bool has_state = false;  // the main thread copies at most one per step
-  while (saving_.size() < kMostSaves && !has_state) {
+  while (saving_.size() < kMaxSaves && !has_state) {
     std::optional<StoreTask> save = next_save();
     if (!save) break;
     has_state = save->runs.front().state != kNoSlot;

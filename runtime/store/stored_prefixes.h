@@ -28,7 +28,7 @@ namespace tp {
 
 struct StoreSettings {
   Sha256Digest fingerprint{};
-  std::size_t least_tokens = 1024;      // shorter prompts are neither written nor read
+  std::size_t min_tokens = 1024;        // shorter prompts are neither written nor read
   std::size_t blocks_per_run = 16;      // most blocks of a file
   std::vector<bool> is_furthest{true};  // [groups]: whether the group's layers see furthest
   CacheWindow furthest{};               // window of these layers

@@ -53,7 +53,7 @@ class ChosenLatents {
 
 void attend_to_copies(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
                       const StepContext& step) {
-  const std::size_t most = indexer.most_positions();
+  const std::size_t most = indexer.max_positions();
   const std::size_t group = std::min(tokens_per_group(), args.query.rows());
   const ChosenLatents latents(args.cache, most, group, step.workspace);
   kernels::AttentionArgs of_group = args;
@@ -82,11 +82,11 @@ void attend_to_copies(const kernels::AttentionArgs& args, const IndexerSpec& ind
 }  // namespace
 
 std::size_t tokens_per_group() {
-  constexpr std::size_t kLeast = 8;
-  return std::max(kLeast, static_cast<std::size_t>(omp_get_max_threads()));
+  constexpr std::size_t kMin = 8;
+  return std::max(kMin, static_cast<std::size_t>(omp_get_max_threads()));
 }
 
-std::size_t most_positions(std::span<const AttentionSpan> spans, std::size_t block_size) {
+std::size_t max_positions(std::span<const AttentionSpan> spans, std::size_t block_size) {
   std::size_t blocks = 0;
   for (const AttentionSpan& span : spans) blocks = std::max(blocks, span.block_table.size());
   return blocks * block_size;
@@ -119,7 +119,7 @@ bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool 
   }
   kernels::AttentionArgs of_dense = args;
   of_dense.spans = dense;
-  const bool are_all_short = most_positions(args.spans, args.cache.layout.block_size) <= most;
+  const bool are_all_short = max_positions(args.spans, args.cache.layout.block_size) <= most;
   if (are_all_short || !dense.empty())
     attend(of_dense, step);
   else if (!has_waited)
@@ -130,7 +130,7 @@ bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool 
 void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
                       const StepContext& step) {
   const bool has_waited = !indexer.is_shared;  // a layer's own indexer has waited
-  if (!attend_if_short(args, indexer.most_positions(), has_waited, step)) return;
+  if (!attend_if_short(args, indexer.max_positions(), has_waited, step)) return;
   const Workspace::Frame frame(step.workspace);
   attend_to_copies(args, indexer, step);
 }

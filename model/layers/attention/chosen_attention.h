@@ -38,7 +38,7 @@ std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const kernels::Att
                                                     std::size_t most);
 
 // Room of the longest block table, in positions.
-std::size_t most_positions(std::span<const kernels::AttentionSpan> spans, std::size_t block_size);
+std::size_t max_positions(std::span<const kernels::AttentionSpan> spans, std::size_t block_size);
 
 // The first `count` numbers of a token's part of step.chosen. `row`: of the batch.
 inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t row, std::size_t count) {

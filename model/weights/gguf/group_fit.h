@@ -76,7 +76,7 @@ struct Group {
 };
 
 // Smaller scales are zero as f16, and might have no reciprocal.
-inline constexpr float kLeastScale = 1e-30F;
+inline constexpr float kMinScale = 1e-30F;
 
 // The nearest levels of a group for a scale and an offset, and their error.
 template <class Levels, std::size_t n>
@@ -85,7 +85,7 @@ struct Leveled {
   float error;
 
   Leveled(const Group<n>& group, float scale, float offset) {
-    const float inverse = std::abs(scale) < kLeastScale ? 0.0F : 1.0F / scale;
+    const float inverse = std::abs(scale) < kMinScale ? 0.0F : 1.0F / scale;
     for (std::size_t i = 0; i < n; ++i) levels[i] = Levels::nearest((group.x[i] - offset) * inverse);
     error = sum_of<n>([&](std::size_t i) {
       const float difference = group.x[i] - (scale * levels[i] + offset);
@@ -109,7 +109,7 @@ template <class Levels, std::size_t n>
 GroupFit fit_scale(const Group<n>& group) {
   const float extreme = *std::max_element(group.x.begin(), group.x.end(),
                                           [](float a, float b) { return std::abs(a) < std::abs(b); });
-  if (std::abs(extreme) < kLeastScale) return {};
+  if (std::abs(extreme) < kMinScale) return {};
   GroupFit best;
   float explained = 0.0F;  // part of the sum of w x^2 that the best fit explains
   const auto try_scale = [&](float scale) {
@@ -137,7 +137,7 @@ GroupFit fit_scale_and_offset(const Group<n>& group) {
   static_assert(Levels::kLowest == 0.0F);
   auto [least, most] = std::minmax_element(group.x.begin(), group.x.end());
   const float low = offsets == Offsets::not_positive ? std::min(*least, 0.0F) : *least;
-  if (*most - low < kLeastScale) return {.scale = 0.0F, .offset = low};
+  if (*most - low < kMinScale) return {.scale = 0.0F, .offset = low};
   const float ws = sum_of<n>([&](std::size_t i) { return group.w[i]; });
   const float xs = sum_of<n>([&](std::size_t i) { return group.w[i] * group.x[i]; });
   GroupFit best{.scale = (*most - low) / Levels::kHighest, .offset = low};

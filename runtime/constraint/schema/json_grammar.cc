@@ -44,10 +44,10 @@ ExprId JsonGrammar::once(std::optional<RuleId>& rule, Make&& make) {
 }
 
 ExprId JsonGrammar::space() {
-  constexpr std::uint32_t kMostIndentation = 40;
+  constexpr std::uint32_t kMaxIndentation = 40;
   if (space_ == JsonSpace::compact) return grammar_.empty();
   return once(space_rule_, [&] {
-    const ExprId indentation = grammar_.repeat(grammar_.bytes(any_of(" \t")), 0, kMostIndentation);
+    const ExprId indentation = grammar_.repeat(grammar_.bytes(any_of(" \t")), 0, kMaxIndentation);
     return grammar_.choice(
         {grammar_.empty(), grammar_.text(" "), grammar_.sequence({grammar_.text("\n"), indentation})});
   });

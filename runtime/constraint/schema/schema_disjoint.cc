@@ -103,9 +103,9 @@ bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
 }  // namespace
 
 void require_disjoint(const std::vector<SchemaJson>& branches, const SchemaPlace& place) {
-  constexpr std::size_t kMostBranches = 100;
-  if (branches.size() > kMostBranches)
-    place.fail(fmt::format("at most {} branches", kMostBranches), std::to_string(branches.size()),
+  constexpr std::size_t kMaxBranches = 100;
+  if (branches.size() > kMaxBranches)
+    place.fail(fmt::format("at most {} branches", kMaxBranches), std::to_string(branches.size()),
                "use `anyOf`");
   for (std::size_t i = 0; i < branches.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

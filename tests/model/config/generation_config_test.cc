@@ -293,12 +293,12 @@ TEST(GenerationConfig, TakesNumbersThatLimitNothing) {
   const GenerationConfig config =
       load(R"({"max_length": 1e12, "max_new_tokens": 4294967296, "do_sample": true, "top_k": 1e10,
            "eos_token_id": [2, 4294967295], "forced_eos_token_id": 4294967295})");
-  constexpr auto kMost = std::numeric_limits<int>::max();
-  EXPECT_EQ(config.generation.max_length, static_cast<std::size_t>(kMost));
-  EXPECT_EQ(config.generation.max_new_tokens, static_cast<std::size_t>(kMost));
-  EXPECT_EQ(config.sampling.top_k, kMost);
-  EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{2, kMost})) << "the engine says that it is unknown";
-  EXPECT_EQ(config.generation.forced_last, kMost);
+  constexpr auto kMax = std::numeric_limits<int>::max();
+  EXPECT_EQ(config.generation.max_length, static_cast<std::size_t>(kMax));
+  EXPECT_EQ(config.generation.max_new_tokens, static_cast<std::size_t>(kMax));
+  EXPECT_EQ(config.sampling.top_k, kMax);
+  EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{2, kMax})) << "the engine says that it is unknown";
+  EXPECT_EQ(config.generation.forced_last, kMax);
 }
 
 TEST(GenerationConfig, RefusesValuesThatCannotWork) {

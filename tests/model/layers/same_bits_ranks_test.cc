@@ -161,7 +161,7 @@ constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::b
                                  WeightType::int4};
 
 // Layers may have different numbers of heads, and each rank needs one in each layer.
-std::size_t most_ranks(const ModelSpec& spec) {
+std::size_t max_ranks(const ModelSpec& spec) {
   std::size_t most = std::min(leaf_heads(spec), test::world().size());
   for (const BlockSpec& block : spec.blocks) {
     if (const auto* const attention = std::get_if<AttentionSpec>(&block.attention))
@@ -178,7 +178,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     ModelSpec spec = make_spec(load_config(fixture.folder));
     spec.same_bits = true;
-    const std::size_t most = most_ranks(spec);
+    const std::size_t most = max_ranks(spec);
     const std::size_t columns = intermediate_size(spec.blocks.back().feed_forward);
     divided += columns / leaf_of(columns, leaf_heads(spec)) >= 2 ? 1 : 0;
     // Each fixture runs in one type, a few in all types.

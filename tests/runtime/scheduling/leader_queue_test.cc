@@ -26,7 +26,7 @@ constexpr std::chrono::hours kLong{1};
 TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceInAdditionToTheQueue) {
   LeaderRun run(64, 4, with_queue(limits_of(64, 8), 1, 4));
   EXPECT_EQ(run.leader.status().queue_room, 9U);
-  EXPECT_EQ(run.leader.status().most_queued, 9U);
+  EXPECT_EQ(run.leader.status().max_queued, 9U);
   for (TokenId i = 0; i < 9; ++i) run.add(prompt_of(4, 20 * i), 1);
   EXPECT_EQ(run.leader.status().queue_room, 0U);
   EXPECT_THROW(run.add(prompt_of(4, 200), 1), OverloadedError);
@@ -127,7 +127,7 @@ TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
 }
 
 TEST(LeaderQueue, NeverExceedsItsLimitWithManyThreads) {
-  constexpr std::size_t kMost = 7 + 8;  // 7 requests that wait, and 8 that can begin at once
+  constexpr std::size_t kMax = 7 + 8;  // 7 requests that wait, and 8 that can begin at once
   LeaderRun run(256, 4, with_queue(limits_of(16, 8), 7));
   std::atomic<std::size_t> accepted{0};
   std::vector<std::thread> threads;
@@ -146,10 +146,10 @@ TEST(LeaderQueue, NeverExceedsItsLimitWithManyThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(accepted, kMost) << "nothing has begun meanwhile";
-  EXPECT_EQ(run.leader.status().queued_requests, kMost);
+  EXPECT_EQ(accepted, kMax) << "nothing has begun meanwhile";
+  EXPECT_EQ(run.leader.status().queued_requests, kMax);
   run.run();
-  EXPECT_EQ(run.leader.status().finished.length, kMost);
+  EXPECT_EQ(run.leader.status().finished.length, kMax);
 }
 
 TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {

@@ -88,7 +88,7 @@ class LeaderRun {
     leader.settle(step, outputs, seconds_of ? seconds_of(step) : 0.0);
     in_flight_.pop_front();
     leader.check_invariants();
-    most_blocks = std::max(most_blocks, leader.status().used_blocks);
+    max_blocks = std::max(max_blocks, leader.status().used_blocks);
   }
 
   Forward step() {
@@ -131,7 +131,7 @@ class LeaderRun {
   std::function<double(const PlannedStep&)>
       seconds_of;  // made-up durations of steps; without it, durations are unknown
   std::size_t steps = 0;
-  std::size_t most_blocks = 0;      // largest number of owned blocks after a step
+  std::size_t max_blocks = 0;       // largest number of owned blocks after a step
   std::size_t computed_tokens = 0;  // sum over all steps
 
  private:

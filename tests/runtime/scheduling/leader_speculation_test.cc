@@ -39,7 +39,7 @@ class NotingSource : public DraftSource {
   explicit NotingSource(Asked& asked) : asked_(asked) {}
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
-    for (const DraftQuery& query : queries) asked_.emplace_back(query.tokens.size(), query.most);
+    for (const DraftQuery& query : queries) asked_.emplace_back(query.tokens.size(), query.max_tokens);
     return std::vector<Draft>(queries.size());
   }
   void end(std::uint64_t /*sequence*/) override {}

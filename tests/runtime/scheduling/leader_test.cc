@@ -102,7 +102,7 @@ TEST(Leader, LetsSamplesWaitForTheirPromptAndShareItsBlocks) {
   for (int sample = 0; sample < 5; ++sample)
     EXPECT_EQ(run.told[id].tokens[sample], continuation(prompt_of(18), 4));
   EXPECT_EQ(run.computed_tokens, 18U + 4 * 2 + 5 * 3);  // the prompt once, and its last two tokens four times
-  EXPECT_LE(run.most_blocks, 4U + 5 * 2);               // 16 shared tokens, and 6 tokens of each sample
+  EXPECT_LE(run.max_blocks, 4U + 5 * 2);                // 16 shared tokens, and 6 tokens of each sample
   EXPECT_EQ(run.told[id].cached_tokens, 16U);
 }
 

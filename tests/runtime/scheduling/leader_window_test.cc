@@ -31,7 +31,7 @@ TEST(LeaderWindow, HoldsOfWindowedLayersTheWindowsBlocksOnly) {
   run.run();
   expect_continued(run, id, prompt_of(300), 20);
   // 319 tokens are computed, and the next one would attend to 9 of them.
-  EXPECT_EQ(run.most_blocks, 80U + 3);
+  EXPECT_EQ(run.max_blocks, 80U + 3);
 }
 
 TEST(LeaderWindow, GeneratesTextsLongerThanTheCacheIfAllLayersHaveWindows) {

@@ -186,7 +186,7 @@ TEST(ModelSource, SharesNothingThatMayNotBeShared) {
   const auto first_position = [&] {
     drafting.passes.clear();
     const DraftQuery query{
-        .sequence = ++id, .tokens = text, .prompt_tokens = 1, .most = 1, .request = &request};
+        .sequence = ++id, .tokens = text, .prompt_tokens = 1, .max_tokens = 1, .request = &request};
     drafting.source().draft(std::span(&query, 1));
     return drafting.passes.front().chunks.front().start_position;
   };
@@ -243,7 +243,7 @@ TEST(ModelSource, DraftsAsFarAsItPays) {
     const DraftQuery query{.sequence = ++id,
                            .tokens = text,
                            .prompt_tokens = 1,
-                           .most = 8,
+                           .max_tokens = 8,
                            .token_seconds = token_seconds,
                            .row_seconds = row_seconds};
     return drafting.source().draft(std::span(&query, 1)).front().tokens.size();
@@ -310,7 +310,7 @@ class OneGuess : public DraftSource {
 TEST(MixedSource, AsksTheOtherSourceIfTheFreeOneIsUnlikelyToBeRight) {
   const auto token_of = [](double chance, std::uint64_t sequence) {
     MixedSource mixed(std::make_unique<OneGuess>(1, chance), std::make_unique<OneGuess>(2, 0.1));
-    const DraftQuery query{.sequence = sequence, .tokens = {}, .prompt_tokens = 0, .most = 1};
+    const DraftQuery query{.sequence = sequence, .tokens = {}, .prompt_tokens = 0, .max_tokens = 1};
     const Draft draft = mixed.draft(std::span(&query, 1)).front();
     return draft.tokens.empty() ? -1 : draft.tokens.front();
   };

@@ -217,7 +217,7 @@ std::size_t times_asked(const std::vector<TokenId>& guesses) {
   Speculator speculator(std::make_unique<SlowSource>(guesses), 8, RowCosts({{1, 0.001}, {16, 0.001}}),
                         std::make_unique<FixedSource>(Draft{{7}, {0.9}}));
   const std::vector<TokenId> tokens = {1, 2, 3};
-  const DraftQuery query{.sequence = 1, .tokens = tokens, .prompt_tokens = 2, .most = 4};
+  const DraftQuery query{.sequence = 1, .tokens = tokens, .prompt_tokens = 2, .max_tokens = 4};
   std::size_t asked = 0;
   for (int step = 0; step < 20; ++step) {
     const std::vector<TokenId> found = speculator.draft(std::span(&query, 1), {1, 1, 16}).front().tokens;
@@ -271,7 +271,7 @@ class CountingSource : public DraftSource {
       : draft_{std::vector<TokenId>(tokens, 1), std::vector<double>(tokens, 0.9)}, asked_(asked) {}
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
     ++asked_;
-    if (queries.front().most == 0) return std::vector<Draft>(queries.size());
+    if (queries.front().max_tokens == 0) return std::vector<Draft>(queries.size());
     return std::vector<Draft>(queries.size(), draft_);
   }
   void end(std::uint64_t /*sequence*/) override {}
@@ -302,7 +302,7 @@ struct MadeUpSteps {
     const std::vector<TokenId> text = {1, 2, 3};
     std::vector<DraftQuery> queries;
     for (std::size_t i = 0; i < sequences; ++i)
-      queries.push_back({.sequence = i, .tokens = text, .prompt_tokens = 2, .most = guesses});
+      queries.push_back({.sequence = i, .tokens = text, .prompt_tokens = 2, .max_tokens = guesses});
     const Speculator::StepSize size = {sequences, sequences, 100};
     for (std::size_t step = 0; step < steps; ++step) {
       std::vector<Draft> drafts = speculator.draft(queries, size);

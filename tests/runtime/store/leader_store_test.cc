@@ -35,7 +35,7 @@ class StoringLeader {
       : run_(shape_of(c, limits).blocks_for(c.cache_tokens, limits.engine.max_sequences), c.block_size,
              limits, c.windows, shape_of(c, limits).states),
         stores_(run_.worker, files, random, c.block_size, c.windows.size(), kRanks) {
-    StoreSettings settings{.least_tokens = 6, .blocks_per_run = c.run, .is_furthest = {}, .ranks = kRanks};
+    StoreSettings settings{.min_tokens = 6, .blocks_per_run = c.run, .is_furthest = {}, .ranks = kRanks};
     const bool is_full = std::ranges::find(c.windows, CacheWindow()) != c.windows.end();
     if (!is_full) settings.furthest = *std::ranges::max_element(c.windows);
     for (const CacheWindow& window : c.windows) settings.is_furthest.push_back(window == settings.furthest);

@@ -31,7 +31,7 @@ struct LatentPairProducts : PairProducts {
 inline std::size_t pair_bytes(const AttentionTile& tile) { return tile.row_columns * kColumnBytes; }
 
 // Most blocks of a step. Each block takes at least 16 of the step's 128 columns.
-constexpr std::size_t kMostBlocks = 8;
+constexpr std::size_t kMaxBlocks = 8;
 
 // The pairs of positions of a block that some rows see.
 struct PairRun {
@@ -59,7 +59,7 @@ class PairRuns {
   const PairRun* end() const { return runs_ + size_; }
 
  private:
-  PairRun runs_[kMostBlocks];
+  PairRun runs_[kMaxBlocks];
   std::size_t size_ = 0;
 };
 
@@ -267,7 +267,7 @@ void attend_int8_latents(const AttentionTile& tile) {
   begin_softmax(tile);
   LatentPairProducts<LatentInt8>::round_query(tile);
   for_steps(tile, [&](const Step& step) {
-    const unsigned char* widened[kMostBlocks];
+    const unsigned char* widened[kMaxBlocks];
     for (std::size_t block = step.begin; block < step.end; ++block) {
       unsigned char* out = tile.widened + (block - step.begin) * block_bytes;
       widener.widen(tile.blocks[block], tile.block_size, tile.row_columns, out);

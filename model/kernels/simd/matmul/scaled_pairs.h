@@ -173,7 +173,7 @@ struct ScaledPairTile {
 };
 
 template <class Columns>
-constexpr std::size_t kMostSide<ScaledPairTile<Columns>> = 4;
+constexpr std::size_t kMaxSide<ScaledPairTile<Columns>> = 4;
 
 // Few tokens read panels in place. For more tokens, some panels at a time are first widened in the
 // second-level cache. Results have the same bits.
