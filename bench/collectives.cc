@@ -43,11 +43,11 @@ float tolerance(WireType wire) {
 void verify(Communicator& comm, std::vector<float>& data, WireType wire) {
   fill(data, comm.rank());
   all_reduce(comm, PartialSum(TensorView<float>(data.data(), 1, data.size())));
-  const float most = 63.0F * static_cast<float>(comm.size()) * tolerance(wire);
+  const float max = 63.0F * static_cast<float>(comm.size()) * tolerance(wire);
   for (std::size_t i = 0; i < data.size(); ++i) {
     float expected = 0.0F;
     for (std::size_t rank = 0; rank < comm.size(); ++rank) expected += element(rank, i);
-    require<CommError>(std::abs(data[i] - expected) <= most,
+    require<CommError>(std::abs(data[i] - expected) <= max,
                        "all_reduce of {} floats: element {} is {}, expected {}", data.size(), i, data[i],
                        expected);
   }

@@ -155,8 +155,8 @@ double Decoder::seconds(const FilledCache& cache) {
   const std::clock_t begin = std::clock();
   for (std::size_t i = 0; i < options_.steps; ++i) step(cache);
   const auto used = static_cast<std::int64_t>(std::clock() - begin);
-  const auto most = static_cast<double>(max_over_ranks(comm_, used)) / CLOCKS_PER_SEC;
-  return (options_.cpu_time ? most : watch.seconds()) / static_cast<double>(options_.steps);
+  const auto max = static_cast<double>(max_over_ranks(comm_, used)) / CLOCKS_PER_SEC;
+  return (options_.cpu_time ? max : watch.seconds()) / static_cast<double>(options_.steps);
 }
 
 void require_same_bits(const std::vector<float>& one, const std::vector<float>& other) {

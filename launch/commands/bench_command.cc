@@ -182,8 +182,8 @@ CheckpointConfig config_of(const BenchFlags& flags) {
 
 // The model's maximum sequence length, which is known before it is loaded.
 std::size_t longest_sequence(const BenchFlags& flags, const CheckpointConfig& config) {
-  const std::size_t most = make_spec(config).max_position_embeddings;
-  return flags.engine.options.max_length == 0 ? most : std::min(most, flags.engine.options.max_length);
+  const std::size_t max = make_spec(config).max_position_embeddings;
+  return flags.engine.options.max_length == 0 ? max : std::min(max, flags.engine.options.max_length);
 }
 
 // Defaults are reduced if sequences are short.

@@ -8,9 +8,9 @@
 namespace tp {
 
 void require_countable_parts(const std::string& where, const CheckpointConfig& config) {
-  const auto require_max = [&](std::size_t most, std::string_view name, std::size_t found) {
-    require<ConfigError>(found <= most, "{}: {} must be at most {}, found {}; check config.json", where, name,
-                         most, found);
+  const auto require_max = [&](std::size_t max, std::string_view name, std::size_t found) {
+    require<ConfigError>(found <= max, "{}: {} must be at most {}, found {}; check config.json", where, name,
+                         max, found);
   };
   require_max(std::size_t{1} << 24, "hidden_size", config.hidden_size);
   require_max(std::size_t{1} << 24, "target_hidden_size", config.drafter.target_hidden_size);

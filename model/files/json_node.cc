@@ -142,11 +142,11 @@ bool JsonNode::is_infinite() const {
   return value().is_number() && value().get<double>() > std::numeric_limits<float>::max();
 }
 
-bool JsonNode::is_integer_within(std::int64_t least, std::int64_t most) const {
+bool JsonNode::is_integer_within(std::int64_t min, std::int64_t max) const {
   if (value().is_number_unsigned() && !std::in_range<std::int64_t>(value().get<std::uint64_t>()))
     return false;
-  return value().is_number_integer() && value().get<std::int64_t>() >= least &&
-         value().get<std::int64_t>() <= most;
+  return value().is_number_integer() && value().get<std::int64_t>() >= min &&
+         value().get<std::int64_t>() <= max;
 }
 
 std::int64_t JsonNode::integer_below(std::int64_t limit) const {

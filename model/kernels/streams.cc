@@ -105,14 +105,14 @@ void correct_streams(TensorView<const float> coefficients, TensorView<const floa
   });
 }
 
-void match_magnitude(TensorView<const float> target, float least, TensorView<float> x) {
+void match_magnitude(TensorView<const float> target, float min, TensorView<float> x) {
   assert(target.rows() == x.rows() && target.columns() == x.columns());
   if (x.empty()) return;
   for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
       float* const row = x.row(token);
       const float wanted = std::sqrt(mean_square(target.row(token), x.columns()));
-      const float factor = wanted / std::sqrt(std::max(mean_square(row, x.columns()), least));
+      const float factor = wanted / std::sqrt(std::max(mean_square(row, x.columns()), min));
       for (std::size_t i = 0; i < x.columns(); ++i) row[i] *= factor;
     }
   });

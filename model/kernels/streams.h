@@ -61,6 +61,6 @@ void attend_to_streams(TensorView<const float> streams, std::span<const float> w
                        TensorView<float> weights);
 
 // x *= rms(target) / sqrt(max(mean(x^2), least)) for each row. Both [tokens, size].
-void match_magnitude(TensorView<const float> target, float least, TensorView<float> x);
+void match_magnitude(TensorView<const float> target, float min, TensorView<float> x);
 
 }  // namespace tp::kernels

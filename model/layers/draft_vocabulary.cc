@@ -14,19 +14,19 @@ std::vector<TokenId> read_tokens(WeightLoader& loader, const std::string& tensor
   if (!loader.reads()) return {};
   const std::vector<std::int64_t> offsets = loader.source().whole_numbers(tensor, rows, "draft_vocab_size");
   std::vector<TokenId> tokens;
-  std::int64_t least = 0;
+  std::int64_t min = 0;
   for (std::size_t row = 0; row < rows; ++row) {
-    const auto most = static_cast<std::int64_t>(vocab_size) - 1;
+    const auto max = static_cast<std::int64_t>(vocab_size) - 1;
     const auto place = static_cast<std::int64_t>(row);
-    const bool fits = offsets[row] >= least - place && offsets[row] <= most - place;
+    const bool fits = offsets[row] >= min - place && offsets[row] <= max - place;
     if (!fits) {
       throw_error<CheckpointError>(
           "cannot use the drafter's vocabulary: expected {} with ascending tokens from {} to {} for row {}, "
           "found the offset {}; download the checkpoint again",
-          tensor, least, most, row, offsets[row]);
+          tensor, min, max, row, offsets[row]);
     }
     tokens.push_back(static_cast<TokenId>(place + offsets[row]));
-    least = tokens.back() + 1;
+    min = tokens.back() + 1;
   }
   return tokens;
 }

@@ -85,14 +85,14 @@ PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens, std::str
 }
 
 std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId> tokens,
-                                         std::string_view salt, std::size_t least) {
+                                         std::string_view salt, std::size_t min) {
   require<std::logic_error>(!sequences_.contains(id), "sequence {} begins twice", id);
   const ContentId start = contents_.use_salt(salt);
   PrefixMatch match;
   std::unordered_map<SequenceId, Sequence>::iterator entry;
   try {
     match = match_prefix(tokens, salt);
-    if (match.tokens < least) match = match_prefix({}, salt);
+    if (match.tokens < min) match = match_prefix({}, salt);
     entry = sequences_.try_emplace(id).first;
   } catch (...) {
     contents_.drop(start);  // out of memory: the sequence has not begun

@@ -19,12 +19,12 @@ std::string short_text(const Json& json, const char* name, bool may_lack = false
   return text;
 }
 
-std::int64_t whole_number(const Json& json, const char* name, std::int64_t most) {
+std::int64_t whole_number(const Json& json, const char* name, std::int64_t max) {
   const Json& number = json.at(name);
   const bool fits =
-      number.is_number_unsigned() && number.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+      number.is_number_unsigned() && number.get<std::uint64_t>() <= static_cast<std::uint64_t>(max);
   // dump() recurses once per level of a list that a client sends.
-  require<RequestError>(fits, "`{}`: expected a whole number up to {}, found {}", name, most,
+  require<RequestError>(fits, "`{}`: expected a whole number up to {}, found {}", name, max,
                         number.is_number() ? number.dump() : number.type_name());
   return number.get<std::int64_t>();
 }

@@ -11,11 +11,11 @@ namespace tp {
 class MarkedStream {
  public:
   // Adds received bytes. Calls `take` for each complete piece, with its mark. Stops early if `take` returns
-  // false. Throws Error if a piece becomes larger than `most` bytes.
+  // false. Throws Error if a piece becomes larger than `max` bytes.
   using Take = std::function<bool(std::string_view piece, std::string_view mark)>;
   void add(std::string_view bytes, const Take& take);
 
-  explicit MarkedStream(std::size_t most) : max_(most) {}
+  explicit MarkedStream(std::size_t max) : max_(max) {}
 
  private:
   std::size_t max_;

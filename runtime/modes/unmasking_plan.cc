@@ -92,8 +92,8 @@ std::vector<std::size_t> by_threshold(const UnmaskingPlan& plan, const BlockProg
   for (std::size_t i = 0; i < confidences.size(); ++i) {
     if (confidences[i] > plan.threshold) above.push_back(i);
   }
-  const std::size_t least = std::max<std::size_t>(1, scheduled(plan, block));
-  return above.size() >= least ? above : most_confident(confidences, least);
+  const std::size_t min = std::max<std::size_t>(1, scheduled(plan, block));
+  return above.size() >= min ? above : most_confident(confidences, min);
 }
 
 // Throws RequestError if canvases cannot do what the request asks.

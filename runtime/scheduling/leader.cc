@@ -57,11 +57,11 @@ std::size_t Leader::complete_attention(Request& request, std::size_t block) cons
   if (!options_.diffusion || options_.diffusion->block_length == 0 || request.bidirectional) return 1;
   if (options_.diffusion->canvas) return 1;  // tokens of the text attend to earlier tokens
   if (block == 0) block = options_.diffusion->block_length;
-  const std::size_t most = std::min(options_.engine.prefill_chunk, options_.step_tokens);
-  require<RequestError>(block <= most,
+  const std::size_t max = std::min(options_.engine.prefill_chunk, options_.step_tokens);
+  require<RequestError>(block <= max,
                         "`block_length` is {}, but a step computes at most {} tokens, and a block in one "
                         "step; lower it, or raise `prefill_chunk`",
-                        block, most);
+                        block, max);
   if (options_.cache.block_size % block != 0) request.cache_prompt = false;
   request.cache_salt = fmt::format("blocks of {} {}", block, request.cache_salt);
   return block;

@@ -29,15 +29,14 @@ bool lacks_one_token(const Sequence& sequence) {
 }
 
 // Rounds `tokens`, the number to grant to the sequence, down to whole attention blocks, with a minimum of one
-// block. Returns 0 if the result exceeds `room`, or for a canvas `most`.
-std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t most,
-                            std::size_t room) {
+// block. Returns 0 if the result exceeds `room`, or for a canvas `max`.
+std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t max, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
   if (sequence.has_canvas() && tokens < left) {  // ends before the canvas, or with it
     const std::size_t text = sequence.text_end() - sequence.planned_tokens;
     if (text > 0) return std::min(tokens, text);
-    return left <= std::min(most, room) ? left : 0;
+    return left <= std::min(max, room) ? left : 0;
   }
   if (block == 1 || tokens >= left) return tokens;
   const std::size_t begin = sequence.planned_tokens;
@@ -87,10 +86,10 @@ void Scheduler::add_decoding(Step& step) {
   std::ranges::copy_if(running_, std::back_inserter(decoding),
                        [](const auto& sequence) { return lacks_one_token(*sequence) && !sequence->idle(); });
   std::ranges::stable_sort(decoding, {}, &Sequence::priority);
-  const std::size_t most = decoding_limit();
+  const std::size_t max = decoding_limit();
   for (const std::shared_ptr<Sequence>& sequence : decoding) {
     const std::size_t tokens = 1 + sequence->redo;
-    if (step.sequences.size() == most || step.tokens + tokens > options_.step_tokens) return;
+    if (step.sequences.size() == max || step.tokens + tokens > options_.step_tokens) return;
     if (sequence->admission != 0) try_grant(sequence, tokens, step);  // 0: preempted
   }
 }
@@ -145,17 +144,17 @@ std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.encodes()) return sequence.granted == 0 ? sequence.min_chunk() : 0;
   const bool has_rows = sequence.is_asked() && sequence.state->request.prompt_logits;
   const bool few = has_rows && !sequence.indivisible();
-  const std::size_t most =
+  const std::size_t max =
       few ? std::min(options_.engine.prefill_chunk, kMaxWholeRows) : options_.engine.prefill_chunk;
-  return std::min(most - std::min(most, sequence.granted), sequence.work() - sequence.planned_tokens);
+  return std::min(max - std::min(max, sequence.granted), sequence.work() - sequence.planned_tokens);
 }
 
 // Adds the sequence's next tokens to the step: `tokens` of them, capped by grantable() and rounded by
 // in_whole_blocks(). Returns false if the cache or the step has no room.
 bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
   Sequence& sequence = *shared;
-  const std::size_t most = grantable(sequence);
-  tokens = in_whole_blocks(sequence, std::min(tokens, most), most, options_.step_tokens - step.tokens);
+  const std::size_t max = grantable(sequence);
+  tokens = in_whole_blocks(sequence, std::min(tokens, max), max, options_.step_tokens - step.tokens);
   if (tokens == 0 || !try_reserve(sequence, sequence.planned_tokens + tokens, step)) return false;
   if (sequence.granted == 0) step.sequences.push_back(shared);
   sequence.granted += tokens;
@@ -247,9 +246,9 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   if (waits_for_prefix(*sequence) || waits_for_store(*sequence) || waits_for_canvas(*sequence))
     return Admission::waits;
   if (sequence->min_chunk() > 1) tokens = sequence->min_chunk();
-  const std::size_t least = sequence->has_canvas() ? sequence->work() - sequence->text_end()
-                                                   : std::min(sequence->work(), sequence->attention_block());
-  if (step.tokens + std::max(tokens, least) > options_.step_tokens) return Admission::no_room;
+  const std::size_t min = sequence->has_canvas() ? sequence->work() - sequence->text_end()
+                                                 : std::min(sequence->work(), sequence->attention_block());
+  if (step.tokens + std::max(tokens, min) > options_.step_tokens) return Admission::no_room;
   begin(*sequence);
   if (!sequence->has_blocks_waiting() && !has_room_for_prompt(*sequence)) {
     blocks_.end_sequence(sequence->id);

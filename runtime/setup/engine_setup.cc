@@ -234,15 +234,15 @@ std::size_t EnginePlan::longest_sequence() const {
 // Blocks are laid out by host if the ranks of a host keep one copy.
 CacheGroups EnginePlan::cache_groups(const ModelSpec& spec) const {
   if (host_of.empty()) return CacheGroups::of(spec, ranks);
-  std::size_t most = 1;  // hosts of a stage
+  std::size_t max = 1;  // hosts of a stage
   for (std::size_t first = 0; first < host_of.size(); first += ranks) {
     std::vector<std::uint64_t> hosts(host_of.begin() + static_cast<std::ptrdiff_t>(first),
                                      host_of.begin() + static_cast<std::ptrdiff_t>(first + ranks));
     std::ranges::sort(hosts);
     hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-    most = std::max(most, hosts.size());
+    max = std::max(max, hosts.size());
   }
-  return CacheGroups::of(spec, most);
+  return CacheGroups::of(spec, max);
 }
 
 std::vector<std::size_t> EnginePlan::cache_ranks(std::size_t stage, TpRank tp) const {
@@ -252,9 +252,9 @@ std::vector<std::size_t> EnginePlan::cache_ranks(std::size_t stage, TpRank tp) c
   const auto on_same_host = [&](std::size_t other) {
     if (hosts.empty()) return other == tp.rank;
     if (tp.size == ranks) return hosts[other] == hosts[tp.rank];
-    std::ptrdiff_t most = 0;
-    for (const std::uint64_t host : hosts) most = std::max(most, std::ranges::count(hosts, host));
-    return other / static_cast<std::size_t>(most) == tp.rank / static_cast<std::size_t>(most);
+    std::ptrdiff_t max = 0;
+    for (const std::uint64_t host : hosts) max = std::max(max, std::ranges::count(hosts, host));
+    return other / static_cast<std::size_t>(max) == tp.rank / static_cast<std::size_t>(max);
   };
   for (std::size_t other = 0; other < tp.size; ++other) {
     if (on_same_host(other)) together.push_back(other);

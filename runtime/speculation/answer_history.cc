@@ -14,14 +14,14 @@ void AnswerHistory::add(std::span<const TokenId> text) {
   waiting_tokens_ += text.size();
 }
 
-void AnswerHistory::learn(std::size_t most) {
+void AnswerHistory::learn(std::size_t max) {
   try {
-    while (most > 0 && !waiting_.empty()) {
+    while (max > 0 && !waiting_.empty()) {
       const std::vector<TokenId>& text = waiting_.front();
       if (learnt_of_first_ == 0) begin_text(text.size());
       Generation& younger = *generations_[0];
-      const std::size_t end = std::min(text.size(), learnt_of_first_ + most);
-      most -= end - learnt_of_first_;
+      const std::size_t end = std::min(text.size(), learnt_of_first_ + max);
+      max -= end - learnt_of_first_;
       for (; learnt_of_first_ < end; ++learnt_of_first_) {
         younger.tokens.push_back(text[learnt_of_first_]);
         younger.automaton.push(text[learnt_of_first_]);

@@ -62,10 +62,9 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
     const DraftQuery& query = queries[i];
     if (query.tokens.empty() || is_behind(query) || is_early(query)) continue;
     Text& text = follow(query, all[i].tokens.front());
-    const std::size_t most = max_drafts(query);
+    const std::size_t max = max_drafts(query);
     const bool follows = limits_.follows() && query.tokens.size() <= limits_.max_length;
-    if ((most > 0 || follows) && !text.has_unknown)
-      members.push_back({&query, &text, most, needed_by(query)});
+    if ((max > 0 || follows) && !text.has_unknown) members.push_back({&query, &text, max, needed_by(query)});
   }
   const Stopwatch watch;
   catch_up(members);
@@ -235,7 +234,7 @@ void ModelSource::catch_up(std::vector<Member>& members) {
     const std::size_t room = limits_.step_tokens - forward.tokens.size();
     // Windowed groups have enough blocks for only one chunk.
     const std::size_t count = std::min({member.missing(), room, limits_.cache.chunk});
-    const bool chooses = count == member.missing() && member.most > 0 && !limits_.drafts_blocks();
+    const bool chooses = count == member.missing() && member.max > 0 && !limits_.drafts_blocks();
     const std::size_t first = member.text->computed;
     if (count == 0 || !reserve(member.query->sequence, first + count)) continue;
     add_chunk(member, first, member.query->tokens.subspan(first, count), chooses, forward);
@@ -253,7 +252,7 @@ void ModelSource::catch_up(std::vector<Member>& members) {
     text.committed = std::max(text.committed, std::min(text.computed, text.complete));
     blocks_.commit(member.query->sequence, member.query->tokens, text.committed);
   }
-  std::erase_if(members, [](const Member& member) { return member.most == 0 || member.missing() > 0; });
+  std::erase_if(members, [](const Member& member) { return member.max == 0 || member.missing() > 0; });
 }
 
 // Computes the last draft token of every member, and drafts another. Keeps members that may have further
@@ -267,14 +266,14 @@ void ModelSource::guess_next(std::vector<Member>& members) {
     const std::size_t position = member.query->tokens.size() + guessed.size() - 1;
     const bool has_room = forward.tokens.size() < limits_.step_tokens;
     if (!has_room || !reserve(member.query->sequence, position + 1)) {
-      member.most = 0;
+      member.max = 0;
       continue;
     }
     add_chunk(member, position, std::span(guessed).last(1), true, forward);
     choosing.push_back(&member);
   }
   if (!forward.tokens.empty()) run(std::move(forward), choosing);
-  std::erase_if(members, [](const Member& member) { return member.most == 0; });
+  std::erase_if(members, [](const Member& member) { return member.max == 0; });
 }
 
 // Drafts all tokens of every member in one pass.
@@ -291,7 +290,7 @@ void ModelSource::guess_block(std::vector<Member>& members) {
     block.front() = member.query->tokens.back();
     add_chunk(member, position, block, false, forward);
     const RowRange rows = {static_cast<std::uint32_t>(row + (samples_from_anchor ? 0 : 1)),
-                           static_cast<std::uint32_t>(member.most)};
+                           static_cast<std::uint32_t>(member.max)};
     forward.outputs.push_back({member.query->sequence, rows, want::Choose{}});
     choosing.push_back(&member);
   }
@@ -308,7 +307,7 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
     for (const Chosen& chosen : std::get<std::vector<Chosen>>(results[i])) {
       // Rows that only the draft model has are not tokens of the target.
       if (chosen.error != ChoiceError::none || static_cast<std::size_t>(chosen.id) >= limits_.known_ids) {
-        member.most = 0;
+        member.max = 0;
         break;
       }
       Draft& draft = member.text->guessed;
@@ -317,7 +316,7 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
       draft.tokens.push_back(chosen.id);
       draft.chances.push_back(before * calibration_.chance(probability));
       member.text->probabilities.push_back(probability);
-      --member.most;
+      --member.max;
     }
   }
 }
@@ -331,7 +330,7 @@ bool ModelSource::block_pays(std::span<const Member> members, double seconds) co
   double rows = 0.0;
   for (const Member& member : members) {
     double chance = 1.0;
-    for (std::size_t i = 0; i < member.most; ++i) {
+    for (std::size_t i = 0; i < member.max; ++i) {
       chance *= calibration_.mean();
       more += chance;
       rows += chance > 0.1 ? 1.0 : 0.0;  // later ones are hardly verified

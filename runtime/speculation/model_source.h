@@ -86,7 +86,7 @@ class ModelSource : public DraftSource {
   struct Member {
     const DraftQuery* query = nullptr;  // contains only the tokens that the draft model has
     Text* text = nullptr;
-    std::size_t most = 0;    // number of tokens that may still be drafted
+    std::size_t max = 0;     // number of tokens that may still be drafted
     std::size_t needed = 0;  // number of tokens that the cache must have before drafts
 
     std::size_t missing() const { return needed - text->computed; }

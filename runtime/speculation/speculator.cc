@@ -54,11 +54,11 @@ class CheckedSource : public DraftSource {
 
 }  // namespace
 
-Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs,
+Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t max, std::optional<RowCosts> costs,
                        std::unique_ptr<DraftSource> free, bool follows_prompts)
     : source_(std::move(source)),
       free_(std::move(free)),
-      max_(std::min(most, kMaxDraftTokens)),
+      max_(std::min(max, kMaxDraftTokens)),
       follows_prompts_(follows_prompts),
       costs_(std::move(costs)) {
   if (costs_) budget_.emplace(costs_->seconds(1, false));
@@ -101,9 +101,9 @@ bool Speculator::compares(const StepSize& step) const {
 // Whether drafts would pay if all of their tokens were right. Also true if no tokens are wanted, because the
 // source only follows.
 bool Speculator::could_pay(std::span<const DraftQuery> queries, const StepSize& step) const {
-  std::size_t most = 0;
-  for (const DraftQuery& query : queries) most += query.max_tokens;
-  return most == 0 || best_rows(std::vector(std::min(most, step.room), 1.0), step) > 0;
+  std::size_t max = 0;
+  for (const DraftQuery& query : queries) max += query.max_tokens;
+  return max == 0 || best_rows(std::vector(std::min(max, step.room), 1.0), step) > 0;
 }
 
 // Returns whether `use` succeeded. Keeps the source after std::bad_alloc, and drops it after other errors.
@@ -192,13 +192,13 @@ std::size_t Speculator::best_rows(std::span<const double> chances, const StepSiz
   // at a small expected loss.
   constexpr double kMinGain = 1.03;
   constexpr double kMinTried = 0.97;
-  const std::size_t most = std::min(step.room, chances.size());
-  if (!costs_) return most;
+  const std::size_t max = std::min(step.room, chances.size());
+  if (!costs_) return max;
   auto tokens = static_cast<double>(step.sequences);
-  const double least = costs_->knows_drafts() ? kMinGain : kMinTried;
-  double best_rate = least * tokens / (draft_seconds_ + costs_->seconds(step.rows, false));
+  const double min = costs_->knows_drafts() ? kMinGain : kMinTried;
+  double best_rate = min * tokens / (draft_seconds_ + costs_->seconds(step.rows, false));
   std::size_t best = 0;
-  for (std::size_t count = 1; count <= most; ++count) {
+  for (std::size_t count = 1; count <= max; ++count) {
     tokens += chances[count - 1];
     const double rate = tokens / (draft_seconds_ + costs_->seconds(step.rows + count, true));
     if (rate <= best_rate) continue;

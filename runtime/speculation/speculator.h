@@ -18,13 +18,13 @@ namespace tp {
 
 class Speculator {
  public:
-  // `most`: largest number of tokens of a draft. Without `costs`, a step has all drafts that fit.
+  // `max`: largest number of tokens of a draft. Without `costs`, a step has all drafts that fit.
   // `free`: costs nothing, and replaces `source` while drafts have cost more than they gained; null: none.
   // `follows_prompts`: also send queries for 0 tokens about sequences whose prompts are computed.
-  Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs = {},
+  Speculator(std::unique_ptr<DraftSource> source, std::size_t max, std::optional<RowCosts> costs = {},
              std::unique_ptr<DraftSource> free = nullptr, bool follows_prompts = false);
 
-  std::size_t most() const { return max_; }
+  std::size_t max_drafts() const { return max_; }
   bool follows_prompts() const { return follows_prompts_; }
 
   // A step before drafts are added.

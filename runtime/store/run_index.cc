@@ -58,9 +58,9 @@ std::optional<StoredPrefix> runs_of(const RunIndex& index, const std::vector<Pro
 }  // namespace
 
 std::optional<StoredPrefix> find_prefix(const RunIndex& index, const std::vector<PromptId>& ids,
-                                        std::size_t least, std::optional<std::size_t> reach,
+                                        std::size_t min, std::optional<std::size_t> reach,
                                         std::size_t block_size, bool with_state) {
-  for (std::size_t end = ids.size(); end > least; --end) {
+  for (std::size_t end = ids.size(); end > min; --end) {
     if (with_state && !index.has_state(ids[end - 1])) continue;
     const std::size_t first = first_seen(reach, end * block_size) / block_size;
     if (std::optional<StoredPrefix> prefix = runs_of(index, ids, first, end)) return prefix;

@@ -123,11 +123,11 @@ std::string Ranking::without_marks(std::string_view text) const {
   return rest;
 }
 
-std::size_t Ranking::cut(std::string& text, std::size_t most) const {
+std::size_t Ranking::cut(std::string& text, std::size_t max) const {
   const std::vector<TokenId> tokens = engine_->encode(MarkedText::input(text));
-  if (tokens.size() <= most) return tokens.size();
-  text = engine_->decode(std::span(tokens).first(most));
-  return most;
+  if (tokens.size() <= max) return tokens.size();
+  text = engine_->decode(std::span(tokens).first(max));
+  return max;
 }
 
 // A prompt ends when it has max_documents, or no room for a longest document. The query is in it twice. The

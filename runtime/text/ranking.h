@@ -70,7 +70,7 @@ class Ranking {
   void add_prompt(std::string_view query, std::span<const std::string> documents);
   std::string without_marks(std::string_view text) const;
   // Cuts a text after this many tokens. Returns the number of tokens that are left.
-  std::size_t cut(std::string& text, std::size_t most) const;
+  std::size_t cut(std::string& text, std::size_t max) const;
 
   const Engine* engine_;
   std::optional<Marks> marks_{};  // unset: the model reads one document at a time

@@ -72,9 +72,9 @@ void encode_with_offset(const float* elements, std::uint8_t* block) {
 
 // With 255 levels, a search would gain next to nothing. -128 is not used, like in all int8 groups.
 void encode_q8_0(const float* elements, std::uint8_t* block) {
-  float most = 0.0F;
-  for (std::size_t i = 0; i < kGroup; ++i) most = std::max(most, std::abs(elements[i]));
-  const float scale = most / 127;
+  float max = 0.0F;
+  for (std::size_t i = 0; i < kGroup; ++i) max = std::max(max, std::abs(elements[i]));
+  const float scale = max / 127;
   const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
   store(kernels::float_to_f16(scale), block);
   for (std::size_t i = 0; i < kGroup; ++i)
@@ -89,10 +89,10 @@ constexpr std::array<std::int8_t, 15> kAscendingMxfp4 = {-12, -8, -6, -4, -3, -2
 // twice as much.
 void encode_mxfp4(const float* elements, std::uint8_t* block) {
   const Group<kGroup> group(elements);
-  float most = 0.0F;
-  for (const float element : group.x) most = std::max(most, std::abs(element));
+  float max = 0.0F;
+  for (const float element : group.x) max = std::max(max, std::abs(element));
   using Fit = Leveled<TableLevels<kAscendingMxfp4>, kGroup>;
-  const int middle = most == 0.0F ? 0 : std::ilogb(most) - 2;
+  const int middle = max == 0.0F ? 0 : std::ilogb(max) - 2;
   int exponent = 0;
   float error = std::numeric_limits<float>::infinity();
   for (const int candidate : {middle - 1, middle, middle + 1}) {

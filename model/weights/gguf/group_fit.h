@@ -135,12 +135,12 @@ enum class Offsets : std::uint8_t { any, not_positive };
 template <class Levels, Offsets offsets, std::size_t n>
 GroupFit fit_scale_and_offset(const Group<n>& group) {
   static_assert(Levels::kLowest == 0.0F);
-  auto [least, most] = std::minmax_element(group.x.begin(), group.x.end());
-  const float low = offsets == Offsets::not_positive ? std::min(*least, 0.0F) : *least;
-  if (*most - low < kMinScale) return {.scale = 0.0F, .offset = low};
+  auto [min, max] = std::minmax_element(group.x.begin(), group.x.end());
+  const float low = offsets == Offsets::not_positive ? std::min(*min, 0.0F) : *min;
+  if (*max - low < kMinScale) return {.scale = 0.0F, .offset = low};
   const float ws = sum_of<n>([&](std::size_t i) { return group.w[i]; });
   const float xs = sum_of<n>([&](std::size_t i) { return group.w[i] * group.x[i]; });
-  GroupFit best{.scale = (*most - low) / Levels::kHighest, .offset = low};
+  GroupFit best{.scale = (*max - low) / Levels::kHighest, .offset = low};
   float explained = 0.0F;
   const auto try_fit = [&](const GroupFit& from) {
     const float inverse = 1.0F / from.scale;
@@ -160,9 +160,9 @@ GroupFit fit_scale_and_offset(const Group<n>& group) {
     return true;
   };
   for (const float span : kSpans) {
-    const float scale = (*most - low) / Levels::kHighest * span;
+    const float scale = (*max - low) / Levels::kHighest * span;
     // Moves both ends of the span inwards by the same amount, unless the lower end is zero.
-    const float cut = low == 0.0F ? 0.0F : (1.0F - span) / 2 * (*most - low);
+    const float cut = low == 0.0F ? 0.0F : (1.0F - span) / 2 * (*max - low);
     try_fit({.scale = scale, .offset = low + cut});
     if (span != 1.0F) try_fit({.scale = scale, .offset = low});
   }

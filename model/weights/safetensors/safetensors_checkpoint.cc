@@ -197,9 +197,9 @@ void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, con
                                  TensorView<float> out) const {
   check_slice(name, shape, slice, out);
   const std::size_t row_bytes = slice.columns.size() * size_of(dtype(name));
-  const std::size_t most = std::max<std::size_t>(1, kMaxCopied / std::max<std::size_t>(1, row_bytes));
-  for (std::size_t first = 0; first < slice.rows.size(); first += most) {
-    const std::size_t count = std::min(most, slice.rows.size() - first);
+  const std::size_t max = std::max<std::size_t>(1, kMaxCopied / std::max<std::size_t>(1, row_bytes));
+  for (std::size_t first = 0; first < slice.rows.size(); first += max) {
+    const std::size_t count = std::min(max, slice.rows.size() - first);
     const Range some{slice.rows.begin + first, slice.rows.begin + first + count};
     const StoredRows rows = stored_rows(name, shape, {some, slice.columns}).value();
     for (std::size_t i = 0; i < count; ++i)

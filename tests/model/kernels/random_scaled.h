@@ -65,15 +65,15 @@ class RandomScaled {
   }
 
   kernels::PackedLayout layout(std::size_t leaf = 0, bool same_bits = false) const {
-    std::size_t most = 1;
-    for (const std::uint8_t index : scale_rows_) most = std::max(most, index + std::size_t{1});
+    std::size_t max = 1;
+    for (const std::uint8_t index : scale_rows_) max = std::max(max, index + std::size_t{1});
     return {case_.type,
             rows_,
             columns_,
             same_bits,
             leaf,
             0,
-            {kernels::scaled_element(case_.type), case_.scale_type, case_.has_zero_points, most, groups_,
+            {kernels::scaled_element(case_.type), case_.scale_type, case_.has_zero_points, max, groups_,
              case_.group, case_.phase}};
   }
   std::vector<std::byte> packed(const kernels::PackedLayout& layout) {

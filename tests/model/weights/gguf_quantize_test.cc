@@ -119,9 +119,9 @@ std::vector<float> rounded_to_nearest(const Naive& type, std::span<const float> 
       const auto group = row.subspan(first, type.group);
       const auto [low, high] = std::minmax_element(group.begin(), group.end());
       const float offset = type.has_offsets ? std::min(*low, 0.0F) : 0.0F;
-      const float most = std::max(std::abs(*low), std::abs(*high));
+      const float max = std::max(std::abs(*low), std::abs(*high));
       scales.push_back(type.has_offsets ? (*high - offset) / static_cast<float>(type.levels - 1)
-                                        : most / static_cast<float>(type.levels / 2 - 1));
+                                        : max / static_cast<float>(type.levels / 2 - 1));
       offsets.push_back(offset);
     }
     const float unit = *std::max_element(scales.begin(), scales.end()) / static_cast<float>(type.scales);

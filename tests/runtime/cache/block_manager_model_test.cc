@@ -203,9 +203,9 @@ class TestedModel {
     const std::size_t blocks = tokens.size() / manager_.block_size();
     if (blocks == 0) return;
     const std::size_t free_before = manager_.free_blocks();
-    const std::size_t most = free_before - random_() % (free_before + 1) / 4;
-    const auto loan = manager_.lend_blank(tokens, salt, blocks, most);
-    EXPECT_LE(free_before - manager_.free_blocks(), loan ? most : 0);
+    const std::size_t max = free_before - random_() % (free_before + 1) / 4;
+    const auto loan = manager_.lend_blank(tokens, salt, blocks, max);
+    EXPECT_LE(free_before - manager_.free_blocks(), loan ? max : 0);
     if (loan) loans_[*loan] = {salt, tokens, 0};
   }
 

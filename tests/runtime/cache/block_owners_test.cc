@@ -71,10 +71,10 @@ TEST(BlockOwners, FillEvenlyWithManyShortChats) {
   for (SequenceId id = 200; id < 264; ++id) {
     for (const std::size_t owner : owners_of(manager, id, kOwners)) ++used[owner];
   }
-  const auto [least, most] = std::ranges::minmax(used);
-  RecordProperty("least", static_cast<int>(least));
-  RecordProperty("most", static_cast<int>(most));
-  EXPECT_LE(most - least, least / 4);
+  const auto [min, max] = std::ranges::minmax(used);
+  RecordProperty("least", static_cast<int>(min));
+  RecordProperty("most", static_cast<int>(max));
+  EXPECT_LE(max - min, min / 4);
 }
 
 TEST(BlockOwners, MayBeMoreThanTheBlocks) {

@@ -154,26 +154,26 @@ TEST(LeaderConstraints, AreRejectedBeforeTheQueueIfUnsatisfiable) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-Request thinking_first(int most) {
+Request thinking_first(int max) {
   Request request = held_to(constraint::Regex{"[0-9]{5}"});
   request.constraint_frame = "root ::= %until \"</think>\" [\\n]{0,2} %constraint";
   std::vector<TokenId> end;
   for (const char c : std::string("</think>")) end.push_back(c - ' ');
   request.thinking = {
-      .max_tokens = most, .begin = "<think>", .end = "</think>", .end_ids = end, .has_begun = true};
+      .max_tokens = max, .begin = "<think>", .end = "</think>", .end_ids = end, .has_begun = true};
   return request;
 }
 
 TEST(LeaderConstraints, BeginAfterThinkingThatMayBeLimited) {
-  for (const int most : {0, 1, 25}) {
+  for (const int max : {0, 1, 25}) {
     ConstrainedRun run;
-    const RequestId id = run.add(thinking_first(most));
+    const RequestId id = run.add(thinking_first(max));
     run.run();
     const std::string& text = run.told[id].texts[0];
     EXPECT_EQ(run.told[id].reasons[0], FinishReason::stop) << run.told[id].errors[0];
     EXPECT_TRUE(std::regex_match(text, std::regex("[^]*</think>\\n{0,2}[0-9]{5}"))) << text;
-    EXPECT_EQ(run.told[id].tokens[0].size() - 1 - most, text.size() - text.find("</think>"))
-        << "after " << most << " tokens of thinking";
+    EXPECT_EQ(run.told[id].tokens[0].size() - 1 - max, text.size() - text.find("</think>"))
+        << "after " << max << " tokens of thinking";
   }
   ConstrainedRun run;
   Request request = thinking_first(3);

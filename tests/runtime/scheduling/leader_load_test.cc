@@ -188,7 +188,7 @@ TEST(LeaderUnderLoad, ComputesUrgentPromptsBeforeOthersThatHaveBegun) {
 
 TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
   LeaderRun run(12, 4, limits_of(64, 4));  // room for 48 tokens
-  const RequestId least = run.add(request_of(prompt_of(8, 0), 20, 1));
+  const RequestId min = run.add(request_of(prompt_of(8, 0), 20, 1));
   run.step();
   const RequestId urgent = run.add(request_of(prompt_of(8, 30), 20, -1));
   run.step();
@@ -200,11 +200,11 @@ TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
   // The oldest request was preempted, so it makes no progress.
   const auto before = run.told;
   run.step();
-  EXPECT_EQ(run.told[least].tokens[0].size(), before.at(least).tokens.at(0).size());
+  EXPECT_EQ(run.told[min].tokens[0].size(), before.at(min).tokens.at(0).size());
   EXPECT_GT(run.told[urgent].tokens[0].size(), before.at(urgent).tokens.at(0).size());
   EXPECT_GT(run.told[usual].tokens[0].size(), before.at(usual).tokens.at(0).size());
   run.run();
-  EXPECT_EQ(run.told[least].tokens[0], continuation(prompt_of(8, 0), 20));
+  EXPECT_EQ(run.told[min].tokens[0], continuation(prompt_of(8, 0), 20));
   EXPECT_EQ(run.told[urgent].tokens[0], continuation(prompt_of(8, 30), 20));
   EXPECT_EQ(run.told[usual].tokens[0], continuation(prompt_of(8, 60), 20));
   expect_all_free(run);

@@ -22,13 +22,13 @@ using test::prompt_of;
 
 using Sizes = std::vector<std::size_t>;
 
-std::unique_ptr<Speculator> guessing(std::size_t most, std::size_t wrong = 0) {
-  return std::make_unique<Speculator>(std::make_unique<GuessingSource>(wrong), most);
+std::unique_ptr<Speculator> guessing(std::size_t max, std::size_t wrong = 0) {
+  return std::make_unique<Speculator>(std::make_unique<GuessingSource>(wrong), max);
 }
 
 // Returns a leader with room for everything.
-LeaderRun guessing_run(std::size_t most, std::size_t wrong = 0, std::size_t sequences = 4) {
-  return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, 0, guessing(most, wrong));
+LeaderRun guessing_run(std::size_t max, std::size_t wrong = 0, std::size_t sequences = 4) {
+  return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, 0, guessing(max, wrong));
 }
 
 // Notes each query's number of tokens and its limit of draft tokens.
@@ -163,13 +163,13 @@ TEST(LeaderSpeculation, AppliesMinTokensAndBadWordsAfterEveryDraftToken) {
   request.stop_token_ids = {text[5], text[7]};  // the first stop token comes before min_tokens
   request.bad_words_ids = {{text[2], text[3]}};
   std::vector<std::vector<TokenId>> answers;
-  for (const std::size_t most : {0U, 1U, 3U, 8U, 15U}) {
+  for (const std::size_t max : {0U, 1U, 3U, 8U, 15U}) {
     for (const std::size_t wrong : {0U, 2U, 5U}) {
-      LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, most == 0 ? nullptr : guessing(most, wrong));
+      LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, max == 0 ? nullptr : guessing(max, wrong));
       const RequestId id = run.add(request);
       run.run();
       answers.push_back(run.told[id].tokens[0]);
-      EXPECT_EQ(answers.back(), answers.front()) << most << " guesses, 1 of " << wrong << " wrong";
+      EXPECT_EQ(answers.back(), answers.front()) << max << " guesses, 1 of " << wrong << " wrong";
     }
   }
   EXPECT_NE(answers.front()[3], text[3]) << "the bad word was not ruled out, the test proves nothing";

@@ -17,9 +17,9 @@
 namespace tp {
 namespace {
 
-Draft draft_of(NgramSource& source, const std::vector<TokenId>& tokens, std::size_t prompt, std::size_t most,
+Draft draft_of(NgramSource& source, const std::vector<TokenId>& tokens, std::size_t prompt, std::size_t max,
                std::uint64_t sequence = 1) {
-  const DraftQuery query{sequence, tokens, prompt, most};
+  const DraftQuery query{sequence, tokens, prompt, max};
   return source.draft(std::span(&query, 1)).front();
 }
 
@@ -380,7 +380,7 @@ TEST(Speculator, KeepsWithinTheRoomOfTheStep) {
 
 TEST(Speculator, CountsByPlaceInTheDraft) {
   Speculator speculator(std::make_unique<NoSource>(), 99);
-  EXPECT_EQ(speculator.most(), kMaxDraftTokens);
+  EXPECT_EQ(speculator.max_drafts(), kMaxDraftTokens);
   speculator.count(3, 1);
   speculator.count(2, 2);
   speculator.count(0, 0);

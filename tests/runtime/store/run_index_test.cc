@@ -38,11 +38,10 @@ class StoredIndex : public testing::Test {
                        text.begin() + static_cast<long>(end * kBlock)}};
   }
   // Returns the number of blocks of the longest prefix, and the number of blocks of each of its runs.
-  std::pair<std::size_t, std::vector<std::size_t>> find(const std::vector<TokenId>& text,
-                                                        std::size_t least = 0,
+  std::pair<std::size_t, std::vector<std::size_t>> find(const std::vector<TokenId>& text, std::size_t min = 0,
                                                         std::optional<std::size_t> reach = {},
                                                         bool with_state = false) const {
-    const auto found = find_prefix(index_, ids_of(text), least, reach, kBlock, with_state);
+    const auto found = find_prefix(index_, ids_of(text), min, reach, kBlock, with_state);
     std::vector<std::size_t> runs;
     if (!found) return {0, runs};
     for (const StoredPrefix::Run& run : found->runs) runs.push_back(run.blocks);

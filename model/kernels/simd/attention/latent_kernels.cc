@@ -85,8 +85,8 @@ constexpr auto plus = [](const Vector& a, const Vector& b) {
 // The final factor of int8 scores: the scale of the rest, unless it is so small that the value's scale
 // divided by it would be infinite.
 inline float last_scale(float of_rest, float of_value) {
-  const float least = of_value * 0x1p-60F;
-  const float scale = of_rest > least ? of_rest : least;
+  const float min = of_value * 0x1p-60F;
+  const float scale = of_rest > min ? of_rest : min;
   return scale > 0.0F ? scale : 1.0F;
 }
 
