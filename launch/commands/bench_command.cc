@@ -150,7 +150,7 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, cons
       summary.after = ceilings.after();
       summary.peaks = ceilings.mean();
       summary.work = work.of_step(summary.row);
-      output.write(text_of(summary, engine, format, setup));
+      output.write(format_summary(summary, engine, format, setup));
       last = std::move(summary.row.ranks);
     }
   };

@@ -140,7 +140,7 @@ LlamaCppResult compare_with_base(Engine& engine, const LlamaCppOptions& options)
   return result;
 }
 
-std::string text_of(const LlamaCppResult& result) {
+std::string format_llama_cpp(const LlamaCppResult& result) {
   const std::string counts =
       fmt::format("{} tokens of {} chunks of {}\n", result.tokens, result.chunks, result.context);
   if (!result.divergence) {

@@ -59,7 +59,7 @@ EmbeddedVocabulary tokens_of(const TokenizerParts& parts, std::size_t rows) {
   EmbeddedVocabulary vocabulary = unused_tokens(rows);
   const Vocabulary& tokens = parts.vocabulary();
   for (std::size_t id = 0; id < tokens.size(); ++id) {
-    if (const auto text = tokens.text_of(static_cast<TokenId>(id)))
+    if (const auto text = tokens.find_text(static_cast<TokenId>(id)))
       set_token(vocabulary, static_cast<TokenId>(id), *text, TokenType::normal);
   }
   for (const AddedToken& token : parts.added.all())
@@ -118,7 +118,7 @@ std::vector<EmbeddedVocabulary> candidates(const Bpe& model, EmbeddedVocabulary 
   vocabulary.unknown = model.options().unknown;
   if (model.options().byte_fallback) {
     if (vocabulary.unknown)
-      set_token(vocabulary, *vocabulary.unknown, *model.vocabulary().text_of(*vocabulary.unknown),
+      set_token(vocabulary, *vocabulary.unknown, *model.vocabulary().find_text(*vocabulary.unknown),
                 TokenType::unknown);
     set_scores(model, vocabulary);
     return with_space_prefix_or_not(std::move(vocabulary));

@@ -94,9 +94,9 @@ std::string split_text(TpRank tp) {
 }
 
 // The path comes last, because the text may be cut.
-std::string text_of(const PackedCacheIdentity& identity) {
+std::string describe_identity(const PackedCacheIdentity& identity) {
   return fmt::format("{}, packing {:016x}, source {}, weights {}, leaves of {} heads, {}rank {} of {}{}, {}",
-                     build_text(), packing_fingerprint(), text_of(identity.source),
+                     build_text(), packing_fingerprint(), identity.source.hex(),
                      identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads,
                      stage_text(identity.stage), identity.tp.rank, identity.tp.size, split_text(identity.tp),
                      identity.model);
@@ -122,7 +122,7 @@ std::uint64_t packed_cache_key(std::string_view what, std::span<const std::uint6
 }
 
 PackedCache::PackedCache(const std::filesystem::path& folder, const PackedCacheIdentity& identity)
-    : identity_(text_of(identity).substr(0, kPage - sizeof(Header))) {
+    : identity_(describe_identity(identity).substr(0, kPage - sizeof(Header))) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require<ConfigError>(!error && ::access(folder.c_str(), R_OK | W_OK | X_OK) == 0,

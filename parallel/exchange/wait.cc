@@ -108,10 +108,10 @@ void Wait::look() {
     throw_error<CommError>(
         "{}, more than `timeout` allows; it may be stopped, swapping or reading from a "
         "slow disk",
-        text_of(missing));
+        list_ranks(missing));
   } else if (overdue_.seconds() >= until_told_ && !told_) {
     told_ = true;
-    if (speaks(missing) && options.on_long_wait) options.on_long_wait(text_of(missing));
+    if (speaks(missing) && options.on_long_wait) options.on_long_wait(list_ranks(missing));
   }
   next_look_ = overdue_.seconds() + look_every();
 }
@@ -133,7 +133,7 @@ bool Wait::speaks(const Ranks& missing) const {
   return true;
 }
 
-std::string Wait::text_of(const Ranks& missing) const {
+std::string Wait::list_ranks(const Ranks& missing) const {
   const Placement& placement = patience_.placement;
   std::vector<std::string> names;
   for (const std::size_t rank : missing) {

@@ -63,7 +63,7 @@ class Wait {
   bool is_up_to_root(const Ranks& missing) const;
   bool speaks(const Ranks& missing) const;
   bool is_no_news(const Ranks& missing) const;
-  std::string text_of(const Ranks& missing) const;
+  std::string list_ranks(const Ranks& missing) const;
 
   const Patience& patience_;
   Manner manner_;

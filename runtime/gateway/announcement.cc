@@ -31,11 +31,10 @@ std::int64_t whole_number(const Json& json, const char* name, std::int64_t max) 
 
 }  // namespace
 
-std::string text_of(const Announcement& announcement) {
-  const Json json = {
-      {"host", announcement.host},       {"port", announcement.port},   {"process", announcement.process},
-      {"machine", announcement.machine}, {"isa", announcement.isa},     {"card", announcement.card},
-      {"model", announcement.model},     {"ranks", announcement.ranks}, {"origins", announcement.origins}};
+std::string Announcement::to_text() const {
+  const Json json = {{"host", host},       {"port", port},   {"process", process},
+                     {"machine", machine}, {"isa", isa},     {"card", card},
+                     {"model", model},     {"ranks", ranks}, {"origins", origins}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

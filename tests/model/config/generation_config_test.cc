@@ -160,7 +160,7 @@ TEST(GenerationConfig, RefusesSettingsOfCanvasesThatCannotBe) {
     EXPECT_THROW(load(text), Error) << text;
 }
 
-std::string text_of(const GenerationConfig& config) {
+std::string describe_config(const GenerationConfig& config) {
   const auto list = [](const auto& values) { return fmt::format("{};", fmt::join(values, ",")); };
   const SamplingParams& sampling = config.sampling;
   const GenerationDefaults& text = config.generation;
@@ -259,14 +259,14 @@ TEST(GenerationConfig, UsesEveryFieldOfTransformersOrReportsItOnceByName) {
                         {"continuous_batching_config", "{\"a\": 1}", nothing},
                         {"prefill_chunk_size", "5", nothing},
                         {"transformers_version", "\"5.0\"", nothing}};
-  const std::string base = text_of(load(R"({"do_sample": true})"));
+  const std::string base = describe_config(load(R"({"do_sample": true})"));
   std::vector<std::string> fields;
   for (const auto& [field, value, found] : cases) {
     const bool is_given = std::string_view(field) == "do_sample";
     const std::string text =
         is_given ? "{\"do_sample\": false}" : fmt::format(R"({{"do_sample": true, "{}": {}}})", field, value);
     const GenerationConfig config = load(text);
-    EXPECT_EQ(text_of(config) != base, found == honoured) << field;
+    EXPECT_EQ(describe_config(config) != base, found == honoured) << field;
     EXPECT_EQ(config.notice.empty(), found != said) << field;
     const std::string expected = found == said ? fmt::format("generation_config.json: {}", field) : "";
     EXPECT_CONTAINS(config.notice, expected);

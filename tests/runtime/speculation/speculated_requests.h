@@ -35,8 +35,8 @@ inline Request drawn(std::vector<TokenId> prompt, std::uint64_t seed) {
 inline Request thinking_request(std::vector<TokenId> prompt) {
   Request request = greedy_request(std::move(prompt), 30);
   request.thinking = ThinkingLimit{.max_tokens = 6,
-                                   .begin = ModelFolder::text_of({600, 601}),
-                                   .end = ModelFolder::text_of({50, 51, 52}),
+                                   .begin = ModelFolder::decoded({600, 601}),
+                                   .end = ModelFolder::decoded({50, 51, 52}),
                                    .end_ids = {50, 51, 52},
                                    .has_begun = true};
   return request;
@@ -63,7 +63,7 @@ inline std::vector<Request> speculated_requests(const reference::Fixture& fixtur
   requests.push_back(drawn(prompt(8, 3), 9));
   requests.back().constraint = Constraint(constraint::Regex{"((bo|bp)(bq|br)?){4,12}bs(bt)*"});
   requests.push_back(drawn(prompt(8, 3), 10));
-  requests.back().stop = {ModelFolder::text_of({42, 44}), ModelFolder::text_of({45, 45})};
+  requests.back().stop = {ModelFolder::decoded({42, 44}), ModelFolder::decoded({45, 45})};
   requests.push_back(thinking_request(prompt(10, 4)));
   requests.push_back(drawn(prompt(10, 4), 11));
   requests.back().speculate = false;
