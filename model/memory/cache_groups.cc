@@ -102,7 +102,7 @@ std::size_t unused_part(std::span<const Alike> kinds, std::size_t capacity) {
 // see furthest, which need most of the blocks of long sequences; then in all layers. If sizes are equally
 // good, the largest makes the fewest tables.
 std::size_t capacity_for(const std::vector<Alike>& kinds) {
-  const Alike& furthest =
+  const Alike& widest =
       *std::ranges::max_element(kinds, {}, [](const Alike& kind) { return kind.window.value_or(SIZE_MAX); });
   std::size_t min = 0;  // the largest layer
   for (const Alike& kind : kinds) min = std::max(min, std::ranges::max(kind.sizes));
@@ -115,7 +115,7 @@ std::size_t capacity_for(const std::vector<Alike>& kinds) {
     }
   }
   return *std::ranges::min_element(candidates, {}, [&](std::size_t capacity) {
-    return std::tuple(unused_part({&furthest, 1}, capacity), unused_part(kinds, capacity), max - capacity);
+    return std::tuple(unused_part({&widest, 1}, capacity), unused_part(kinds, capacity), max - capacity);
   });
 }
 

@@ -48,14 +48,14 @@ Wait::Wait(const Patience& patience, Manner manner, std::span<const std::size_t>
            std::function<Ranks()> missing)
     : patience_(patience), manner_(manner), together_(together), missing_(std::move(missing)) {
   const WaitOptions& options = patience_.options;
-  until_told_ = options.patience * manner_.patience;
+  until_report_ = options.patience * manner_.patience;
   until_end_ = options.timeout > 0 ? options.timeout * manner_.patience : INFINITY;
   next_look_ = look_every();
 }
 
 void Wait::in_background() { is_background = true; }
 
-double Wait::look_every() const { return std::min(until_told_, until_end_) / 8; }
+double Wait::look_every() const { return std::min(until_report_, until_end_) / 8; }
 
 void Wait::turn() {
   if (turns_ < kSpins && !is_background) {
@@ -82,11 +82,11 @@ void Wait::restart() {
 }
 
 void Wait::rest() {
-  if (is_background && !told_) {
+  if (is_background && !has_reported_) {
     std::this_thread::sleep_for(kBackgroundSleep);
     return;
   }
-  if (!manner_.polite && !told_) {
+  if (!manner_.polite && !has_reported_) {
     sched_yield();
     return;
   }
@@ -109,8 +109,8 @@ void Wait::look() {
         "{}, more than `timeout` allows; it may be stopped, swapping or reading from a "
         "slow disk",
         list_ranks(missing));
-  } else if (overdue_.seconds() >= until_told_ && !told_) {
-    told_ = true;
+  } else if (overdue_.seconds() >= until_report_ && !has_reported_) {
+    has_reported_ = true;
     if (speaks(missing) && options.on_long_wait) options.on_long_wait(list_ranks(missing));
   }
   next_look_ = overdue_.seconds() + look_every();

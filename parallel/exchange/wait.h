@@ -70,8 +70,8 @@ class Wait {
   std::span<const std::size_t> together_;
   std::function<Ranks()> missing_;
   int turns_ = 0;
-  bool told_ = false;
-  double until_told_ = 0.0;  // seconds; overdue_.seconds() is compared with this and the next two
+  bool has_reported_ = false;
+  double until_report_ = 0.0;  // seconds; overdue_.seconds() is compared with this and the next two
   double until_end_ = 0.0;
   double next_look_ = 0.0;
   Stopwatch begun_;

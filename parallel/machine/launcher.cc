@@ -118,8 +118,8 @@ std::optional<LaunchedRank> rank_in_variables() {
 
 LaunchedRank find_launched_rank() {
   LaunchedRank found;
-  if (const std::optional<LaunchedRank> told = rank_in_variables())
-    found = *told;
+  if (const std::optional<LaunchedRank> launched = rank_in_variables())
+    found = *launched;
   else if (const std::optional<Launcher> launcher = find_launcher())
     found = count_children(*launcher);
   found.by_srun = !found.by_mpirun && number_in("SLURM_STEP_ID").has_value();

@@ -42,11 +42,11 @@ StoreSettings store_settings(const EnginePlan& plan, const Sha256Digest& fingerp
   StoreSettings settings{.fingerprint = fingerprint,
                          .min_tokens = plan.options.kv_store_min,
                          .blocks_per_run = blocks_per_run(plan.options.block_size),
-                         .is_furthest = {},
-                         .furthest = furthest_window(spec),
+                         .has_widest_window = {},
+                         .widest_window = widest_window(spec),
                          .ranks = ranks};
   for (const CacheWindow& window : plan.cache_groups(spec).windows)
-    settings.is_furthest.push_back(window == settings.furthest);
+    settings.has_widest_window.push_back(window == settings.widest_window);
   return settings;
 }
 

@@ -68,8 +68,9 @@ std::size_t Dispatcher::waiting() const {
 void Dispatcher::keep_alive() {
   const Clock::time_point now = Clock::now();
   for (const auto& [number, request] : requests_) {
-    if (request->call || now - std::max(request->waits_since, request->told) < options_.ping_time) continue;
-    request->told = now;
+    if (request->call || now - std::max(request->waits_since, request->last_comment) < options_.ping_time)
+      continue;
+    request->last_comment = now;
     request->keep_alive();
   }
 }

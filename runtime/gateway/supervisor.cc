@@ -142,7 +142,7 @@ std::vector<std::string> Supervisor::variables() {
 }
 
 bool Supervisor::announced(std::string_view secret, Announcement announcement, const std::string& client) {
-  if (!job_ || serves_ || !cause_.empty() || was_told_to_end() || secret != secret_) return false;
+  if (!job_ || serves_ || !cause_.empty() || was_asked_to_end() || secret != secret_) return false;
   announcement_ = std::move(announcement);
   server_ = {.host = is_wildcard(announcement_.host) ? client : announcement_.host,
              .port = announcement_.port};
@@ -209,7 +209,7 @@ void Supervisor::lose(std::string cause, Clock::duration patience) {
   if (!cause_.empty()) return;
   cause_ = std::move(cause);
   end_job_in(patience);
-  give_up_serving(!was_told_to_end());
+  give_up_serving(!was_asked_to_end());
 }
 
 void Supervisor::end_job_in(Clock::duration patience) {
@@ -221,18 +221,18 @@ void Supervisor::give_up_serving(bool is_failure) {
   if (!std::exchange(serves_, false)) return;
   if (health_call_) std::exchange(health_call_, nullptr)->cancel();
   lost_at_ = Clock::now();
-  if (!was_told_to_end()) state_ = JobState::restarting;
+  if (!was_asked_to_end()) state_ = JobState::restarting;
   events_.on_lost(is_failure);
 }
 
 void Supervisor::on_job_ended() {
-  const bool was_told = was_told_to_end();
-  give_up_serving(!was_told);
+  const bool was_asked = was_asked_to_end();
+  give_up_serving(!was_asked);
   const std::string& line = job_->errors().best();
   last_error_ = line.empty() ? job_->end() : line;
   // A job that was told to end says only that it ends.
   if (was_ended_ && !cause_.empty() && !job_->errors().names_rank()) last_error_ = cause_;
-  if (!has_served_ && !was_told && job_->ended_well())
+  if (!has_served_ && !was_asked && job_->ended_well())
     last_error_ = "expected a command that runs tp-infer serve, found one that ends without an error";
   never_serves_ = never_serves_ && !was_ended_ && job_->never_serves();
   job_.reset();
@@ -244,7 +244,7 @@ void Supervisor::on_job_ended() {
     events_.log("the job has ended, because it was not needed any more");
     return become_stopped();
   }
-  if (was_told) return start_in({});
+  if (was_asked) return start_in({});
   has_served_ ? on_served_job_ended() : on_start_failed();
 }
 

@@ -314,7 +314,7 @@ void Scheduler::add_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& 
   ++sequence.in_flight;
 }
 
-void Scheduler::settle(const PlannedStep& step, double seconds) {
+void Scheduler::finish_step(const PlannedStep& step, double seconds) {
   if (step.chunks.empty()) return;
   --steps_in_flight_;
   note_results(step, seconds);

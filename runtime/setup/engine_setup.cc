@@ -348,7 +348,7 @@ std::unique_ptr<WeightSource> open_tensors(const EnginePlan& plan) {
 
 }  // namespace
 
-// A multi-token prediction layer guesses without adapters: the model checks its guesses anyway.
+// A multi-token prediction layer drafts without adapters: the model checks its draft tokens anyway.
 std::unique_ptr<WeightSource> with_adapters(const EnginePlan& plan, std::unique_ptr<WeightSource> weights) {
   if (plan.options.adapters.empty() || plan.next_token) return weights;
   const std::string& architecture = family_of(plan.config.architecture).gguf.architecture_of(plan.config);

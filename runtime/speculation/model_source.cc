@@ -70,19 +70,19 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
   catch_up(members);
   if (limits_.drafts_blocks() && !members.empty() && block_pays(members, watch.seconds())) {
     const Stopwatch pass;
-    guess_block(members);
+    draft_block(members);
     pass_seconds_.add(pass.seconds());
   }
   while (!limits_.drafts_blocks() && !members.empty() && pays(members, watch.seconds())) {
     const Stopwatch pass;
-    guess_next(members);
+    draft_next(members);
     pass_seconds_.add(pass.seconds());
   }
   std::vector<Draft> drafts;
   for (const DraftQuery& query : queries) {
     const auto found = texts_.find(query.sequence);
     const bool has_draft = query.max_tokens > 0 && found != texts_.end();
-    drafts.push_back(has_draft ? found->second.guessed : Draft());
+    drafts.push_back(has_draft ? found->second.draft : Draft());
   }
   return drafts;
 }
@@ -155,17 +155,17 @@ ModelSource::Text& ModelSource::follow(const DraftQuery& query, TokenId first_to
 // draft.
 void ModelSource::learn(Text& text, const DraftQuery& query) {
   const auto came = query.tokens.subspan(text.seen);
-  const std::vector<TokenId>& guessed = text.guessed.tokens;
+  const std::vector<TokenId>& drafted = text.draft.tokens;
   std::size_t right = 0;
-  for (std::size_t i = 0; i < std::min(came.size(), guessed.size()) && right == i; ++i) {
-    const bool is_right = guessed[i] == came[i];
+  for (std::size_t i = 0; i < std::min(came.size(), drafted.size()) && right == i; ++i) {
+    const bool is_right = drafted[i] == came[i];
     calibration_.add(text.probabilities[i], is_right);
     right += is_right ? 1 : 0;
   }
-  if (!guessed.empty() && !limits_.follows()) text.computed += std::min(right, guessed.size() - 1);
+  if (!drafted.empty() && !limits_.follows()) text.computed += std::min(right, drafted.size() - 1);
   // The last token is always computed, because its logits are needed. Blocks begin with it.
   text.computed = std::min(text.computed, query.tokens.size() - 1);
-  text.guessed = Draft();
+  text.draft = Draft();
   text.probabilities.clear();
 }
 
@@ -257,19 +257,19 @@ void ModelSource::catch_up(std::vector<Member>& members) {
 
 // Computes the last draft token of every member, and drafts another. Keeps members that may have further
 // tokens.
-void ModelSource::guess_next(std::vector<Member>& members) {
+void ModelSource::draft_next(std::vector<Member>& members) {
   Forward forward;
   forward.reads_own_states = limits_.reads_states;
   std::vector<Member*> choosing;
   for (Member& member : members) {
-    const std::vector<TokenId>& guessed = member.text->guessed.tokens;
-    const std::size_t position = member.query->tokens.size() + guessed.size() - 1;
+    const std::vector<TokenId>& drafted = member.text->draft.tokens;
+    const std::size_t position = member.query->tokens.size() + drafted.size() - 1;
     const bool has_room = forward.tokens.size() < limits_.step_tokens;
     if (!has_room || !reserve(member.query->sequence, position + 1)) {
       member.max = 0;
       continue;
     }
-    add_chunk(member, position, std::span(guessed).last(1), true, forward);
+    add_chunk(member, position, std::span(drafted).last(1), true, forward);
     choosing.push_back(&member);
   }
   if (!forward.tokens.empty()) run(std::move(forward), choosing);
@@ -277,7 +277,7 @@ void ModelSource::guess_next(std::vector<Member>& members) {
 }
 
 // Drafts all tokens of every member in one pass.
-void ModelSource::guess_block(std::vector<Member>& members) {
+void ModelSource::draft_block(std::vector<Member>& members) {
   const auto& [size, mask_token, samples_from_anchor] = limits_.block;
   Forward forward;
   std::vector<Member*> choosing;
@@ -310,7 +310,7 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
         member.max = 0;
         break;
       }
-      Draft& draft = member.text->guessed;
+      Draft& draft = member.text->draft;
       const double probability = probability_of(chosen);
       const double before = draft.chances.empty() ? 1.0 : draft.chances.back();
       draft.tokens.push_back(chosen.id);
@@ -349,11 +349,11 @@ bool ModelSource::pays(std::span<const Member> members, double seconds) const {
   double more = 0.0;
   for (const Member& member : members) {
     tokens += 1.0;
-    for (const double chance : member.text->guessed.chances) {
+    for (const double chance : member.text->draft.chances) {
       tokens += chance;
       seconds += any.row_seconds;
     }
-    more += member.text->guessed.chances.back() * calibration_.mean();
+    more += member.text->draft.chances.back() * calibration_.mean();
   }
   const auto count = static_cast<double>(members.size());
   const double rate = tokens / (seconds + count * any.token_seconds);

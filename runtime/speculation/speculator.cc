@@ -66,7 +66,7 @@ Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t max, std
 
 std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const StepSize& step) {
   draft_seconds_ = 0.0;
-  guesses_ = false;
+  has_drafted_ = false;
   asked_ = true;
   token_seconds_ = token_seconds(step);
   if (compares(step)) return std::vector<Draft>(queries.size());
@@ -80,12 +80,12 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const 
     for (DraftQuery& query : nothing) query.max_tokens = 0;
     ask(source_, nothing);
     draft_seconds_ = watch.seconds();
-    guesses_ = true;
+    has_drafted_ = true;
     return std::vector<Draft>(queries.size());
   }
   std::vector<Draft> drafts = ask(source_, priced(queries, step));
   draft_seconds_ = watch.seconds();
-  guesses_ = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });
+  has_drafted_ = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });
   return drafts;
 }
 
@@ -230,7 +230,7 @@ void Speculator::observe(const StepOutcome& step) {
   // model has no drafts while it computes a prompt, and its first draft includes the time of the prompt's
   // end.
   constexpr double kMaxSteps = 2.0;
-  if (guesses_) lost += std::min(draft_seconds_, kMaxSteps * plain);
+  if (has_drafted_) lost += std::min(draft_seconds_, kMaxSteps * plain);
   if (has_drafts) gains_.add(-lost / plain);
   budget_->step(is_measured ? plain : 0.0, lost);
 }

@@ -70,7 +70,7 @@ class Speculator {
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // set if costs are known
   double draft_seconds_ = 0.0;         // time of the last drafts
-  bool guesses_ = false;               // whether this time is charged to the budget
+  bool has_drafted_ = false;           // whether this time is charged to the budget
   bool asked_ = false;                 // drafts were requested since the last observed step
   double token_seconds_ = 0.0;         // value of an accepted token of the last step
   RecentMedian gains_;                 // gains of steps with drafts, relative to a step without drafts

@@ -58,7 +58,8 @@ struct StoredPrefix {
 };
 
 // The longest stored prefix of a prompt whose blocks have these ids, with more than `min` blocks. `reach`:
-// tokens that the next token sees in the layers that see furthest. `with_state`: only prefixes with a state.
+// tokens that the next token sees in the layers with the widest window. `with_state`: only prefixes with a
+// state.
 std::optional<StoredPrefix> find_prefix(const RunIndex& index, const std::vector<PromptId>& ids,
                                         std::size_t min, std::optional<std::size_t> reach,
                                         std::size_t block_size, bool with_state);

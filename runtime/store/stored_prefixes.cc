@@ -25,7 +25,7 @@ bool StoredPrefixes::must_wait(const Text& text, std::size_t room, double comput
   const std::vector<PromptId>& ids = prefixes_[text.id].ids;
   const std::size_t cached = blocks_.match_prefix(text.tokens, text.salt).tokens / size;
   const std::optional<StoredPrefix> found =
-      find_prefix(index_, ids, cached, settings_.furthest, size, blocks_.keeps_states());
+      find_prefix(index_, ids, cached, settings_.widest_window, size, blocks_.keeps_states());
   if (!found || is_slower_than(compute_rate)) {
     prefixes_[text.id] = {};
     return false;
@@ -216,7 +216,7 @@ std::optional<StoreTask> StoredPrefixes::next_save() {
       for (std::size_t group = 0; group < blocks_.groups(); ++group) {
         run.blocks.insert(run.blocks.end(), lent.held[group].begin(), lent.held[group].end());
         const bool all = std::ranges::find(lent.held[group], kNoBlock) == lent.held[group].end();
-        is_kept = is_kept && (all || !settings_.is_furthest[group]);
+        is_kept = is_kept && (all || !settings_.has_widest_window[group]);
       }
     }
     if (is_kept) {
@@ -260,7 +260,7 @@ std::optional<StoreWork> StoredPrefixes::take_work() {
   return work;
 }
 
-std::vector<std::string> StoredPrefixes::settle(std::span<const StoreReport> reports) {
+std::vector<std::string> StoredPrefixes::apply_reports(std::span<const StoreReport> reports) {
   std::vector<std::string> notes;
   std::uint64_t finished = UINT64_MAX;
   status_.read_bytes = status_.written_bytes = status_.removed_bytes = status_.damaged_files = 0;

@@ -75,8 +75,7 @@ bool objects_differ(const SchemaJson& a, const SchemaJson& b, std::size_t depth)
   return false;
 }
 
-bool type_is_told_apart(const std::string& type, const SchemaJson& a, const SchemaJson& b,
-                        std::size_t depth) {
+bool differ_as(const std::string& type, const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   if (!may_have_type(a, type) || !may_have_type(b, type)) return true;
   if (type == "number") return is_below(a, b) || is_below(b, a);
   return type == "object" && (objects_differ(a, b, depth) || objects_differ(b, a, depth));
@@ -95,7 +94,7 @@ bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   if (part_is_disjoint(a, b, depth) || part_is_disjoint(b, a, depth)) return true;
   if (values_differ(a, b) || values_differ(b, a)) return true;
   for (const char* type : {"object", "array", "string", "number", "boolean", "null"}) {
-    if (!type_is_told_apart(type, a, b, depth)) return false;
+    if (!differ_as(type, a, b, depth)) return false;
   }
   return true;
 }

@@ -57,7 +57,7 @@ TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
   run.step();
   EXPECT_EQ(run.leader.status().queued_requests, 1U);
   run.run();
-  EXPECT_EQ(run.told[first].reasons.size(), 5U);
+  EXPECT_EQ(run.received[first].reasons.size(), 5U);
   EXPECT_EQ(run.leader.status().queued_requests, 0U);
   EXPECT_EQ(run.leader.status().queued_prompt_tokens, 0U);
 }
@@ -82,8 +82,8 @@ TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
   const RequestId longer = run.add(prompt_of(11, 40), 3);  // the only waiting prompt
   EXPECT_THROW(run.add(prompt_of(1, 60), 3), OverloadedError);
   run.run();
-  EXPECT_EQ(run.told[longest].tokens[0], continuation(prompt_of(20), 3));
-  EXPECT_EQ(run.told[longer].tokens[0], continuation(prompt_of(11, 40), 3));
+  EXPECT_EQ(run.received[longest].tokens[0], continuation(prompt_of(20), 3));
+  EXPECT_EQ(run.received[longer].tokens[0], continuation(prompt_of(11, 40), 3));
 }
 
 TEST(LeaderQueue, DoesNotCountPromptTokensOfRequestsThatCanBeginAtOnce) {
@@ -221,7 +221,7 @@ TEST(LeaderQueue, ReportsCachedTokensAtTheEnd) {
   scored.max_tokens = 0;
   const RequestId id = run.add(scored);
   run.run();
-  EXPECT_EQ(std::get<RequestFinished>(*run.told[id].end).cached_tokens, 16U);
+  EXPECT_EQ(std::get<RequestFinished>(*run.received[id].end).cached_tokens, 16U);
 }
 
 // In every state of a request, the next plan() ends it and frees its blocks.
@@ -231,8 +231,8 @@ class LeaderCancel : public ::testing::Test {
     run.leader.cancel(id);
     EXPECT_TRUE(run.leader.has_work());
     run.plan();
-    EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
-    if (run.in_flight() > 0) run.settle();
+    EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
+    if (run.in_flight() > 0) run.finish_step();
   }
 
   LeaderRun run{64, 4, limits_of(16, 4)};
@@ -278,7 +278,7 @@ TEST_F(LeaderCancel, EndsARequestThatWaitsForAPrefix) {
   EXPECT_EQ(run.leader.status().queued, 1U);
   expect_cancelled(id);
   run.run();
-  EXPECT_EQ(run.told[ahead].tokens[0], continuation(prompt_of(60), 3));
+  EXPECT_EQ(run.received[ahead].tokens[0], continuation(prompt_of(60), 3));
   expect_all_free(run);
 }
 
@@ -292,8 +292,8 @@ TEST_F(LeaderCancel, EndsAPreemptedRequest) {
   }
   tight.leader.cancel(second);
   tight.plan();
-  EXPECT_TRUE(tight.told[second].ended_with<RequestCancelled>());
-  tight.settle();
+  EXPECT_TRUE(tight.received[second].ended_with<RequestCancelled>());
+  tight.finish_step();
   tight.run();
   expect_all_free(tight);
 }
@@ -315,7 +315,7 @@ TEST_F(LeaderCancel, LeavesNoStateAfterStorms) {
       for (const RequestId id : ids) run.leader.cancel(id);
       run.step();
       expect_all_free(run);
-      for (const RequestId id : ids) EXPECT_EQ(run.told[id].ends, 1);
+      for (const RequestId id : ids) EXPECT_EQ(run.received[id].ends, 1);
     }
   }
   const LeaderStatus status = run.leader.status();

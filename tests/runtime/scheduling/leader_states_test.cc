@@ -28,8 +28,8 @@ LeaderRun recurrent(std::size_t blocks, LeaderOptions limits, std::size_t block_
 }
 
 void expect_text(LeaderRun& run, RequestId id, const std::vector<TokenId>& prompt, std::size_t tokens) {
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
-  for (const auto& [sample, found] : run.told[id].tokens) EXPECT_EQ(found, continuation(prompt, tokens));
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
+  for (const auto& [sample, found] : run.received[id].tokens) EXPECT_EQ(found, continuation(prompt, tokens));
 }
 
 TEST(Snapshots, AreSparserInLongerTexts) {
@@ -75,7 +75,7 @@ TEST(LeaderStates, FindAPromptUpToItsLastBoundary) {
   const RequestId again = run.add(make_text(90), 3);
   run.run();
   expect_text(run, again, make_text(90), 3);
-  EXPECT_EQ(run.told[again].cached_tokens, 88U);
+  EXPECT_EQ(run.received[again].cached_tokens, 88U);
   EXPECT_EQ(run.computed_tokens - computed, 2U + 2);
 }
 
@@ -93,7 +93,7 @@ TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
   const RequestId id = run.add(next, 1);
   run.run();
   expect_text(run, id, next, 1);
-  EXPECT_EQ(run.told[id].cached_tokens, 72U) << "of 74, as the answer's last token was not computed";
+  EXPECT_EQ(run.received[id].cached_tokens, 72U) << "of 74, as the answer's last token was not computed";
   EXPECT_EQ(run.computed_tokens - computed, next.size() - 72);
   EXPECT_EQ(run.leader.status().snapshot_hits, 1U);
 }
@@ -109,7 +109,7 @@ TEST(LeaderStates, TakeOneSlotForAnAnswerOfAnyLength) {
   EXPECT_EQ(status.snapshots, 3U) << "of both prompts, and of the end of the answer";
   const RequestId again = run.add(make_text(30), 1);
   run.run();
-  EXPECT_EQ(run.told[again].cached_tokens, 28U);
+  EXPECT_EQ(run.received[again].cached_tokens, 28U);
 }
 
 TEST(LeaderStates, FindAPrefixUpToASnapshotOnly) {
@@ -120,7 +120,8 @@ TEST(LeaderStates, FindAPrefixUpToASnapshotOnly) {
   const RequestId other = run.add(prompt, 3);
   run.run();
   expect_text(run, other, prompt, 3);
-  EXPECT_EQ(run.told[other].cached_tokens, 128U) << "148 tokens have blocks, 128 have a state behind them";
+  EXPECT_EQ(run.received[other].cached_tokens, 128U)
+      << "148 tokens have blocks, 128 have a state behind them";
 }
 
 TEST(LeaderStates, KeepTheStateAtTheBranchOfAWaitingSequence) {
@@ -131,7 +132,7 @@ TEST(LeaderStates, KeepTheStateAtTheBranchOfAWaitingSequence) {
   run.run();
   expect_text(run, first, make_text(120), 3);
   expect_text(run, second, prompt, 3);
-  EXPECT_EQ(run.told[second].cached_tokens, 100U);
+  EXPECT_EQ(run.received[second].cached_tokens, 100U);
 }
 
 TEST(LeaderStates, ComputeAPromptOnceForAllSamples) {
@@ -140,7 +141,7 @@ TEST(LeaderStates, ComputeAPromptOnceForAllSamples) {
     const RequestId id = run.add(make_text(90), 5, 6);
     run.run();
     expect_text(run, id, make_text(90), 5);
-    EXPECT_EQ(run.told[id].tokens.size(), 6U);
+    EXPECT_EQ(run.received[id].tokens.size(), 6U);
     EXPECT_EQ(run.computed_tokens, 90U + 5 * 2 + 6 * 4) << chunk;
   }
 }
@@ -172,7 +173,7 @@ TEST(LeaderStates, AreFreeAfterCancellation) {
   run.leader.cancel(id);
   const RequestId next = run.add(make_text(100), 5);
   run.run();
-  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
+  EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
   expect_text(run, next, make_text(100), 5);
 }
 

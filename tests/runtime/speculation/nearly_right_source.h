@@ -15,9 +15,9 @@
 namespace tp::test {
 
 // Drafts the fake worker's tokens. On average, one in `wrong` draft tokens is wrong (0: none).
-class GuessingSource : public DraftSource {
+class NearlyRightSource : public DraftSource {
  public:
-  explicit GuessingSource(std::size_t wrong, std::uint64_t seed = 1) : wrong_(wrong), random_(seed) {}
+  explicit NearlyRightSource(std::size_t wrong, std::uint64_t seed = 1) : wrong_(wrong), random_(seed) {}
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
     std::vector<Draft> drafts;
