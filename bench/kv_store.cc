@@ -13,7 +13,7 @@
 #include "model/memory/kv_cache.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/machine/stopwatch.h"
-#include "runtime/store/rank_store.h"
+#include "runtime/store/files/rank_store.h"
 #include "tests/reference/random.h"
 #include "tp/engine.h"
 #include "tp/internal/require.h"

@@ -2,7 +2,7 @@
 
 #include "runtime/modes/beam_searches.h"
 #include "runtime/modes/unmasker.h"
-#include "runtime/store/cache_parts.h"
+#include "runtime/store/files/cache_parts.h"
 
 #include <algorithm>
 #include <utility>

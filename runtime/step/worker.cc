@@ -10,10 +10,9 @@
 #include "parallel/machine/available_memory.h"
 #include "runtime/setup/rank_report.h"
 #include "runtime/step/draft_model.h"
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/run_index.h"
-#include "runtime/store/store_fingerprint.h"
-#include "runtime/store/store_limit.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/store_fingerprint.h"
+#include "runtime/store/files/store_limit.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

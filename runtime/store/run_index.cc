@@ -1,7 +1,6 @@
 #include "runtime/store/run_index.h"
 
 #include "runtime/cache/cache_shape.h"
-#include "runtime/store/cache_parts.h"
 
 #include <algorithm>
 
@@ -30,13 +29,6 @@ std::optional<RunIndex::Found> RunIndex::find(const PromptId& block) const {
   const auto found = blocks_.find(block);
   if (found == blocks_.end()) return std::nullopt;
   return found->second;
-}
-
-std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts) {
-  std::vector<std::string> names = {parts.front().name()};
-  const auto state = std::ranges::find(parts, StoredKind::states, &CachePart::kind);
-  if (state != parts.end()) names.push_back(state->name());
-  return names;
 }
 
 namespace {

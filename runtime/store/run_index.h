@@ -1,13 +1,12 @@
 // Rank 0's index of the stored prompts.
 #pragma once
 
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/run_file.h"
 
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -39,12 +38,6 @@ class RunIndex {
   std::unordered_map<PromptId, Found, PromptIdHash> blocks_;
   std::unordered_set<PromptId, PromptIdHash> states_;
 };
-
-struct CachePart;
-
-// The names of rank 0's parts that stand for all parts of a run or state: if one exists, so do the others,
-// except by accident.
-std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts);
 
 // A usable beginning of a prompt: its runs in order.
 struct StoredPrefix {

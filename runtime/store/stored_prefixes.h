@@ -5,7 +5,7 @@
 #include "parallel/shard/shard.h"
 #include "runtime/cache/block_manager.h"
 #include "runtime/protocol/store_work.h"
-#include "runtime/store/prompt_ids.h"
+#include "runtime/store/files/prompt_ids.h"
 #include "runtime/store/run_index.h"
 #include "tp/store_status.h"
 

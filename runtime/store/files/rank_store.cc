@@ -1,8 +1,8 @@
-#include "runtime/store/rank_store.h"
+#include "runtime/store/files/rank_store.h"
 
 #include "parallel/machine/stopwatch.h"
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/store_limit.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/store_limit.h"
 
 #include <algorithm>
 #include <exception>

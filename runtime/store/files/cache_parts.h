@@ -7,7 +7,7 @@
 #include "model/memory/kv_cache.h"
 #include "model/memory/state_cache.h"
 #include "parallel/shard/shard.h"
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/run_file.h"
 
 #include <cstddef>
 #include <span>
@@ -49,6 +49,10 @@ struct CachePart {
 std::vector<CachePart> parts_of(const ModelSpec& spec, TpRank tp, const KvCache& cache,
                                 const std::vector<std::vector<StatePart>>& states,
                                 std::span<const std::size_t> before = {});
+
+// The names of rank 0's parts that stand for all parts of a run or state: if one exists, so do the others,
+// except by accident.
+std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts);
 
 // The window of the layers with the widest window.
 CacheWindow widest_window(const ModelSpec& spec);

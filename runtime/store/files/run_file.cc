@@ -1,4 +1,4 @@
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/run_file.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,10 @@
-#include "runtime/store/store_fingerprint.h"
+#include "runtime/store/files/store_fingerprint.h"
 
 #include "model/config/spec.h"
 #include "model/kernels/simd/isa.h"
 #include "model/layers/linear/rope.h"
 #include "parallel/machine/hash.h"
-#include "runtime/store/arithmetic_fingerprint.h"
+#include "runtime/store/files/arithmetic_fingerprint.h"
 #include "tp/version.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "runtime/store/cache_parts.h"
+#include "runtime/store/files/cache_parts.h"
 
 #include "model/kernels/attention_scratch.h"
 
@@ -146,6 +146,13 @@ std::vector<CachePart> parts_of(const ModelSpec& spec, TpRank tp, const KvCache&
   append_keys(spec, tp, cache, before, parts);
   append_states(spec, cache, states, parts);
   return parts;
+}
+
+std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts) {
+  std::vector<std::string> names = {parts.front().name()};
+  const auto state = std::ranges::find(parts, StoredKind::states, &CachePart::kind);
+  if (state != parts.end()) names.push_back(state->name());
+  return names;
 }
 
 CacheWindow widest_window(const ModelSpec& spec) {

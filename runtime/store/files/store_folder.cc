@@ -1,7 +1,7 @@
-#include "runtime/store/store_folder.h"
+#include "runtime/store/files/store_folder.h"
 
 #include "model/files/regular_file.h"
-#include "runtime/store/prompt_ids.h"
+#include "runtime/store/files/prompt_ids.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
