@@ -67,9 +67,9 @@ double difference(const float* found, const Expected& expected, std::size_t colu
   return largest;
 }
 
-// `what`: "attention with a bf16 cache, head 3"
-inline void require_close(double found, double tolerance, const std::string& what) {
-  require<ConfigError>(found <= tolerance, "{}: expected a difference of at most {}, found {}", what,
+// `name`: "attention with a bf16 cache, head 3"
+inline void require_close(double found, double tolerance, const std::string& name) {
+  require<ConfigError>(found <= tolerance, "{}: expected a difference of at most {}, found {}", name,
                        tolerance, found);
 }
 

@@ -1,4 +1,4 @@
-// What the benchmark programs share: their main functions, options, timing, and random inputs.
+// Shared parts of the benchmark programs: main functions, options, timing, and random inputs.
 #pragma once
 
 #include "bench/interval.h"

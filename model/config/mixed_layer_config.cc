@@ -118,7 +118,7 @@ void read_hash_tables(const JsonNode& fields, const std::string& where, Checkpoi
   fields.update_count({"seed"}, table.seed);
   table.multipliers = fields.list_or_empty("ple_layer_multipliers", constant_of_hash);
   table.sizes = fields.list_or_empty("ple_head_vocab_sizes", constant_of_hash);
-  constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 32;  // of a head
+  constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 32;  // per head
   require<ConfigError>(
       std::ranges::all_of(table.sizes, [](std::uint64_t size) { return size > 0 && size < kMaxRows; }),
       "{}: ple.head_vocab_sizes must be above 0 and less than {}, found {}; convert the model again", where,

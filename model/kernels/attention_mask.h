@@ -1,4 +1,4 @@
-// What the tokens of a sequence see, and the splits of its cache that contain them; for
+// The keys that tokens see, and the splits of its cache that contain these keys; for
 // attention.cc.
 #pragma once
 
