@@ -39,10 +39,10 @@ DraftVocabulary::DraftVocabulary(WeightLoader& loader, const std::string& tensor
       rows_(rows),
       own_rows_(shard_columns(rows, loader.tp())),
       tokens_(read_tokens(loader, tensor, rows, vocab_size)),
-      own_(tokens_of(loader.tp())) {}
+      own_(tokens_on(loader.tp())) {}
 
 // A rank's tokens begin at the token of its first row.
-Range DraftVocabulary::tokens_of(TpRank tp) const {
+Range DraftVocabulary::tokens_on(TpRank tp) const {
   if (tokens_.empty()) return {0, vocab_size_};
   const Range rows = shard_columns(rows_, tp);
   const auto begin_of = [&](std::size_t row) {

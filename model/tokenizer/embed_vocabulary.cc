@@ -55,7 +55,7 @@ void set_token(EmbeddedVocabulary& vocabulary, TokenId id, std::string_view text
   vocabulary.types[place] = type;
 }
 
-EmbeddedVocabulary tokens_of(const TokenizerParts& parts, std::size_t rows) {
+EmbeddedVocabulary embed_tokens(const TokenizerParts& parts, std::size_t rows) {
   EmbeddedVocabulary vocabulary = unused_tokens(rows);
   const Vocabulary& tokens = parts.vocabulary();
   for (std::size_t id = 0; id < tokens.size(); ++id) {
@@ -220,7 +220,7 @@ void check_flags(const AddedTokens& original, const Normalizer& normalizer, cons
 }  // namespace
 
 EmbeddingResult embed_vocabulary(TokenizerParts parts, std::size_t rows, const std::string& model_name) {
-  EmbeddedVocabulary tokens = tokens_of(parts, rows);
+  EmbeddedVocabulary tokens = embed_tokens(parts, rows);
   set_special_tokens(parts, tokens);
   std::vector<EmbeddedVocabulary> all =
       std::visit([&](const auto& model) { return candidates(model, std::move(tokens)); }, parts.model);

@@ -189,7 +189,7 @@ std::vector<double> shown_scores(const Ranking& ranking, std::vector<std::vector
   return scores;
 }
 
-std::size_t tokens_of(const std::vector<Request>& requests) {
+std::size_t count_tokens(const std::vector<Request>& requests) {
   std::size_t tokens = 0;
   for (const Request& request : requests) tokens += request.prompt.size();
   return tokens;
@@ -217,7 +217,7 @@ void score_together(Service& service, const Exchange& exchange, const Json& body
       ranking.add_pair_or_prompt(pairs.first[pairs.first_of(i)], pairs.second[i]);
   }
   std::vector<Request> requests = std::move(ranking.requests());
-  const std::size_t tokens = tokens_of(requests);
+  const std::size_t tokens = count_tokens(requests);
   PooledCall::start(
       service, exchange, asked.with_adapter(std::move(requests)), "text_2",
       [asked, ranking = std::move(ranking), tokens, activated](std::vector<std::vector<float>> states) {
@@ -302,7 +302,7 @@ void rerank(Service& service, const Exchange& exchange) {
   Ranking ranking(*service.model.engine);
   ranking.add(query.get_ref<const std::string&>(), documents);
   std::vector<Request> requests = std::move(ranking.requests());
-  const std::size_t tokens = tokens_of(requests);
+  const std::size_t tokens = count_tokens(requests);
   PooledCall::start(
       service, exchange, asked.with_adapter(std::move(requests)), "documents",
       [asked, ranking = std::move(ranking), documents, top, with_texts, activated,

@@ -29,7 +29,7 @@ std::vector<Range> vocab_shards(const EnginePlan& plan, const Model& model, std:
   std::vector<Range> shards;
   const DraftVocabulary* const draft = model.draft_vocabulary();
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    shards.push_back(draft != nullptr ? draft->tokens_of(plan.tp(rank))
+    shards.push_back(draft != nullptr ? draft->tokens_on(plan.tp(rank))
                                       : shard_columns(plan.config.vocab_size, plan.tp(rank)));
   return shards;
 }
