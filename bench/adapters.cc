@@ -6,25 +6,14 @@
 //   12]
 
 #include "bench/filled_cache.h"
-#include "bench/interval.h"
 #include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tp/communicator.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <memory>
-#include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -137,10 +126,9 @@ void measure(Communicator& comm, const Options& options) {
   const Pairs pairs = measure_pairs(
       options.pairs, [&] { return seconds_with({}); }, [&] { return seconds_with(mixed); });
   if (!comm.is_root()) return;
-  fmt::print(
-      "without {:.2f} ms, with {} adapters of rank {} {:.2f} ms, with/without {:.3f} [{:.3f}, {:.3f}]\n",
-      1e3 * pairs.one.median, options.adapters, options.rank, 1e3 * pairs.other.median, pairs.ratio.median,
-      pairs.ratio.low, pairs.ratio.high);
+  fmt::print("without {:.2f} ms, with {} adapters of rank {} {:.2f} ms, with/without {}\n",
+             1e3 * pairs.one.median, options.adapters, options.rank, 1e3 * pairs.other.median,
+             bench::with_bounds(pairs.ratio, 3));
 }
 
 }  // namespace
@@ -157,11 +145,9 @@ int main(int argc, char** argv) {
   app.add_option("--adapters", options.adapters, "Adapters that sequences use in turn")
       ->check(CLI::PositiveNumber);
   app.add_option("--rank", options.rank, "Rank of the factors")->check(CLI::PositiveNumber);
-  app.add_option("--weights", options.weights, "Type of the weights in memory")
-      ->check(CLI::IsMember({"f32", "bf16", "int8", "int4"}));
-  app.add_option("--threads", options.threads, "Threads of each rank")->check(CLI::PositiveNumber);
+  tp::bench::add_weights(app, options.weights);
+  tp::bench::add_threads(app, options.threads);
   tp::bench::add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
-  return tp::bench::run_on_ranks("bench_adapters",
+  return tp::bench::run_on_ranks("bench_adapters", app, argc, argv,
                                  [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

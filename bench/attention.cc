@@ -6,15 +6,7 @@
 // Naive attention is two matmuls of OpenBLAS with a softmax in between, one head at a time. As it multiplies
 // whole matrices, it also computes the scores above the diagonal.
 
-#include "bench/attention_patterns.h"
 #include "bench/attention_problem.h"
-#include "bench/decode_attention.h"
-#include "bench/latent_attention.h"
-#include "model/kernels/simd/isa.h"
-#include "tp/internal/require.h"
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 namespace tp::bench {
 namespace {
@@ -29,12 +21,8 @@ double tolerance(KvType type) {
 
 void verify(const Problem& problem, std::size_t head, TensorView<const float> expected, KvType type) {
   for (std::size_t t = 0; t < problem.tokens(); ++t) {
-    for (std::size_t d = 0; d < kHeadDim; ++d) {
-      const float found = problem.out()(t, head * kHeadDim + d);
-      require<ConfigError>(std::abs(found - expected(t, d)) <= tolerance(type),
-                           "attention with a {} cache, token {}, element {}: found {}, expected {}",
-                           name_of(type), t, d, found, expected(t, d));
-    }
+    require_close(difference(problem.out().row(t) + head * kHeadDim, expected.row(t), kHeadDim),
+                  tolerance(type), fmt::format("attention with a {} cache, token {}", name_of(type), t));
   }
 }
 
@@ -55,32 +43,29 @@ void report_prompt(const Options& options, std::size_t tokens) {
     const double tiled = best_seconds([&] { problem.prefill(); });
     const double windowed = best_seconds([&] { problem.prefill(kWindow); });
     const std::size_t textbook_bytes = scores.size() * sizeof(float);
-    if (options.json) {
-      fmt::print(
-          "{{\"phase\":\"prefill\",\"tokens\":{},\"kv_type\":\"{}\",\"threads\":{},\"naive_s\":{:.6f},"
-          "\"tiled_s\":{:.6f},"
-          "\"speedup\":{:.3f},\"naive_bytes\":{},\"tiled_bytes\":{},\"window\":{},\"window_s\":{:.6f}}}\n",
-          tokens, name_of(type), options.threads, textbook, tiled, textbook / tiled, textbook_bytes,
-          problem.tiled_bytes(), kWindow, windowed);
-    } else {
-      fmt::print("{:>7} {:>6} {:>12.2f} {:>10.2f} {:>8.2f} {:>13.1f} {:>10.2f} {:>12.2f} {:>10.3f}\n", tokens,
-                 name_of(type), textbook * 1e3, tiled * 1e3, textbook / tiled,
-                 static_cast<double>(textbook_bytes) / 0x1p20,
-                 static_cast<double>(problem.tiled_bytes()) / 0x1p20, windowed * 1e3,
-                 windowed * 1e6 / static_cast<double>(tokens));
-    }
-    std::fflush(stdout);
+    print_line(
+        options.json,
+        fmt::format(
+            "{{\"phase\":\"prefill\",\"tokens\":{},\"kv_type\":\"{}\",\"threads\":{},\"naive_s\":{:.6f},"
+            "\"tiled_s\":{:.6f},\"speedup\":{:.3f},\"naive_bytes\":{},\"tiled_bytes\":{},\"window\":{},"
+            "\"window_s\":{:.6f}}}",
+            tokens, name_of(type), options.threads, textbook, tiled, textbook / tiled, textbook_bytes,
+            problem.tiled_bytes(), kWindow, windowed),
+        fmt::format("{:>7} {:>6} {:>12.2f} {:>10.2f} {:>8.2f} {:>13.1f} {:>10.2f} {:>12.2f} {:>10.3f}",
+                    tokens, name_of(type), textbook * 1e3, tiled * 1e3, textbook / tiled,
+                    static_cast<double>(textbook_bytes) / 0x1p20,
+                    static_cast<double>(problem.tiled_bytes()) / 0x1p20, windowed * 1e3,
+                    windowed * 1e6 / static_cast<double>(tokens)));
   }
 }
 
 void run_dense(const Options& options) {
   if (!options.json) {
     fmt::print(
-        "Causal prefill; {} query heads of {} on one KV head, {} thread{}, kernels {}. Memory besides "
+        "Causal prefill; {} query heads of {} on one KV head, {}. Memory besides "
         "queries and outputs;\n"
         "the last two columns are for a sliding window of {} tokens.\n",
-        kHeads, kHeadDim, options.threads, options.threads == 1 ? "" : "s",
-        kernels::name_of(kernels::active_isa()), kWindow);
+        kHeads, kHeadDim, setting(options), kWindow);
     fmt::print("{:>7} {:>6} {:>12} {:>10} {:>8} {:>13} {:>10} {:>12} {:>10}\n", "tokens", "cache", "naive ms",
                "tiled ms", "speedup", "naive MiB", "tiled MiB", "windowed ms", "us/token");
   }
@@ -108,17 +93,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1024, 131072))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_flag("--json", options.json, "One JSON object per line");
+  tp::bench::add_json(app, options.json);
   app.add_option("--only", options.only,
                  "dense: against naive attention; decode: long contexts; sparse: patterns that cost less; "
                  "latent: latents of many heads")
       ->check(CLI::IsMember({"dense", "decode", "sparse", "latent"}));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    tp::bench::run(options);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_attention: {}\n", error.what());
-    return 1;
-  }
+  return tp::bench::run_program("bench_attention", app, argc, argv, [&] { tp::bench::run(options); });
 }

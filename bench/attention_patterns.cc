@@ -1,12 +1,5 @@
-#include "bench/attention_patterns.h"
-
+#include "bench/attention_problem.h"
 #include "model/kernels/favor.h"
-#include "model/kernels/simd/isa.h"
-#include "tp/internal/require.h"
-
-#include <string>
-
-#include <fmt/format.h>
 
 namespace tp::bench {
 namespace {
@@ -87,30 +80,14 @@ double score(const Problem& problem, std::size_t own, std::size_t head, std::siz
 // Returns the mean of the values of keys [0, count), weighted by `weight(key)`.
 template <class Weight>
 std::vector<double> mean_of_values(const Problem& problem, std::size_t count, const Weight& weight) {
-  std::vector<double> mean(kHeadDim);
-  double total = 0.0;
-  for (std::size_t key = 0; key < count; ++key) {
-    const double part = weight(key);
-    total += part;
-    for (std::size_t d = 0; d < kHeadDim; ++d) mean[d] += part * problem.value()(key, d);
-  }
-  for (double& element : mean) element /= total;
-  return mean;
+  return weighted_mean(count, kHeadDim, weight, [&](std::size_t key) { return problem.value().row(key); });
 }
 
-double difference(const Problem& problem, std::size_t own, std::size_t head,
-                  const std::vector<double>& expected) {
-  double largest = 0.0;
-  for (std::size_t d = 0; d < kHeadDim; ++d) {
-    const double apart = std::abs(problem.out()(own, head * kHeadDim + d) - expected[d]);
-    largest = apart <= largest ? largest : apart;  // keeps NaN
-  }
-  return largest;
-}
-
-void require_close(double found, const std::string& name, std::size_t token) {
-  require<ConfigError>(found <= kTolerance, "{} attention, token {}: {} away from what its pattern gives",
-                       name, token, found);
+// Compares the output of head 1.
+void verify_output(const Problem& problem, const std::string& name, std::size_t token,
+                   const std::vector<double>& expected) {
+  require_close(difference(problem.out().row(token) + kHeadDim, expected, kHeadDim), kTolerance,
+                fmt::format("{} attention, token {}", name, token));
 }
 
 // Returns one of the verified tokens: the first, the last, and evenly spaced ones between.
@@ -124,22 +101,20 @@ void verify(const Problem& problem, const Kind& kind) {
       const double more = gain(kind, tokens, own, key);
       return more == -INFINITY ? 0.0 : std::exp(score(problem, own, 1, key) + more);
     };
-    require_close(difference(problem, own, 1, mean_of_values(problem, tokens, weight)), kind.name, own);
+    verify_output(problem, kind.name, own, mean_of_values(problem, tokens, weight));
   }
 }
 
 void print_row(const Options& options, const std::string& name, std::size_t tokens, double seconds,
                std::size_t bytes, const std::string& more = "") {
   const double each = seconds * 1e6 / static_cast<double>(tokens);
-  if (options.json)
-    fmt::print(
-        "{{\"phase\":\"sparse\",\"kind\":\"{}\",\"tokens\":{},\"threads\":{},\"seconds\":{:.6f},"
-        "\"us_per_token\":{:.3f},\"bytes\":{}}}\n",
-        name, tokens, options.threads, seconds, each, bytes);
-  else
-    fmt::print("{:>7} {:>12} {:>12.2f} {:>10.2f} {:>10.2f}{}\n", tokens, name, seconds * 1e3, each,
-               static_cast<double>(bytes) / 0x1p20, more);
-  std::fflush(stdout);
+  print_line(
+      options.json,
+      fmt::format("{{\"phase\":\"sparse\",\"kind\":\"{}\",\"tokens\":{},\"threads\":{},\"seconds\":{:.6f},"
+                  "\"us_per_token\":{:.3f},\"bytes\":{}}}",
+                  name, tokens, options.threads, seconds, each, bytes),
+      fmt::format("{:>7} {:>12} {:>12.2f} {:>10.2f} {:>10.2f}{}", tokens, name, seconds * 1e3, each,
+                  static_cast<double>(bytes) / 0x1p20, more));
 }
 
 void report_pattern(const Options& options, const Problem& problem, const Kind& kind) {
@@ -203,7 +178,7 @@ class RandomFeatures {
       const std::size_t own = sample(i, problem_.tokens());
       const std::vector<double> expected =
           mean_of_values(problem_, own + 1, [&](std::size_t key) { return estimates[i][key]; });
-      require_close(difference(problem_, own, 1, expected), "FAVOR+", own);
+      verify_output(problem_, "FAVOR+", own, expected);
       const std::vector<double> exact = mean_of_values(
           problem_, own + 1, [&](std::size_t key) { return std::exp(score(problem_, own, 1, key)); });
       for (std::size_t d = 0; d < kHeadDim; ++d) {
@@ -253,13 +228,12 @@ void report_features(const Options& options, const Problem& problem) {
 void run_sparse(const Options& options) {
   if (!options.json) {
     fmt::print(
-        "\nWhole sequences; {} query heads of {} on one KV head, {} thread{}, kernels {}, an f32 cache. "
+        "\nWhole sequences; {} query heads of {} on one KV head, {}, an f32 cache. "
         "Exact "
         "attention, Longformer\n(windows of 512 and a global token; dilated: of every second one) and "
         "BigBird "
         "(blocks of 64) see in both directions;\nFAVOR+ has {} random features and is causal.\n",
-        kHeads, kHeadDim, options.threads, options.threads == 1 ? "" : "s",
-        kernels::name_of(kernels::active_isa()), kFeatures);
+        kHeads, kHeadDim, setting(options), kFeatures);
     fmt::print("{:>7} {:>12} {:>12} {:>10} {:>10}\n", "tokens", "attention", "ms", "us/token", "MiB");
   }
   for (std::size_t tokens = 1024; tokens <= options.max_tokens; tokens *= 2) {

@@ -1,22 +1,16 @@
 // Shared parts of bench_attention.
 #pragma once
 
+#include "bench/harness.h"
 #include "model/kernels/attention.h"
 #include "model/kernels/openblas.h"
+#include "model/kernels/simd/isa.h"
 #include "model/memory/buffer.h"
-#include "parallel/machine/stopwatch.h"
+#include "tp/internal/require.h"
 
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <numeric>
 #include <optional>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
-
-#include <omp.h>
 
 namespace tp::bench {
 
@@ -34,6 +28,50 @@ struct Options {
   bool json = false;
   std::string only;  // name of the only part to run; empty: all parts
 };
+
+// "1 thread, kernels avx512"
+inline std::string setting(const Options& options) {
+  return fmt::format("{} thread{}, kernels {}", options.threads, options.threads == 1 ? "" : "s",
+                     kernels::name_of(kernels::active_isa()));
+}
+
+inline Buffer<float> random_buffer(std::size_t count, const char* what, unsigned seed) {
+  Buffer<float> numbers(count, what);
+  fill_randomly({numbers.data(), count}, seed);
+  return numbers;
+}
+
+// Returns the mean of rows [0, count) of `columns` elements, weighted by weight(row), in double precision.
+template <class Weight, class Row>
+std::vector<double> weighted_mean(std::size_t count, std::size_t columns, const Weight& weight,
+                                  const Row& row) {
+  std::vector<double> mean(columns);
+  double total = 0.0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double part = weight(i);
+    total += part;
+    for (std::size_t d = 0; d < columns; ++d) mean[d] += part * row(i)[d];
+  }
+  for (double& element : mean) element /= total;
+  return mean;
+}
+
+// Returns the largest difference, or NaN.
+template <class Expected>
+double difference(const float* found, const Expected& expected, std::size_t columns) {
+  double largest = 0.0;
+  for (std::size_t d = 0; d < columns; ++d) {
+    const double apart = std::abs(found[d] - static_cast<double>(expected[d]));
+    largest = apart <= largest ? largest : apart;  // keeps NaN
+  }
+  return largest;
+}
+
+// `name`: "attention with a bf16 cache, head 3"
+inline void require_close(double found, double tolerance, const std::string& name) {
+  require<ConfigError>(found <= tolerance, "{}: expected a difference of at most {}, found {}", name,
+                       tolerance, found);
+}
 
 // The paged cache of several sequences with equally many blocks.
 class CachedSequences {
@@ -89,17 +127,10 @@ class Problem : public CachedSequences {
       : CachedSequences({type, 1, kBlockSize, kHeadDim, kHeadDim}, tokens / kBlockSize, 1,
                         std::vector<std::size_t>(kHeads, 0)),
         tokens_(tokens),
-        query_(tokens * kHeads * kHeadDim, "queries"),
-        key_(tokens * kHeadDim, "keys"),
-        value_(tokens * kHeadDim, "values"),
+        query_(random_buffer(tokens * kHeads * kHeadDim, "queries", 1)),
+        key_(random_buffer(tokens * kHeadDim, "keys", 2)),
+        value_(random_buffer(tokens * kHeadDim, "values", 3)),
         out_(tokens * kHeads * kHeadDim, "outputs") {
-    std::uint32_t state = 1;
-    for (const Buffer<float>* buffer : {&query_, &key_, &value_}) {
-      for (std::size_t i = 0; i < buffer->size(); ++i) {
-        state = state * 1664525U + 1013904223U;
-        (*buffer)[i] = static_cast<float>(state >> 8) / static_cast<float>(1U << 23) - 1.0F;
-      }
-    }
     kernels::store_keys_values(matrix(key_, kHeadDim), matrix(value_, kHeadDim), {{{0, tokens, 0, blocks()}}},
                                paged());
   }
@@ -164,17 +195,16 @@ class Problem : public CachedSequences {
   Buffer<float> out_;    // [tokens, kHeads * kHeadDim]
 };
 
-// Returns the seconds of the fastest of several runs. A long run is not repeated.
-inline double best_seconds(const std::function<void()>& run) {
-  constexpr int kRuns = 5;
-  constexpr double kLong = 2.0;
-  double best = INFINITY;
-  for (int i = 0; i < kRuns && (i == 0 || best < kLong); ++i) {
-    const Stopwatch watch;
-    run();
-    best = std::min(best, watch.seconds());
-  }
-  return best;
-}
+// The parts of bench_attention. Each verifies its results, and throws ConfigError if one is wrong.
+//
+// Decodes one token of each of several sequences after long contexts. Prints the rate at which the caches are
+// read, relative to the memory's peak bandwidth, for every type of cache.
+void run_decode(const Options& options);
+// Attention whose cost grows linearly with the number of tokens: windows, blocks and random features. Prints
+// the time per token by length, next to exact attention.
+void run_sparse(const Options& options);
+// Latents, which all heads share: decoding times next to two bounds, reading the latents and multiplying
+// them.
+void run_latent(const Options& options);
 
 }  // namespace tp::bench

@@ -5,24 +5,14 @@
 
 #include "parallel/exchange/collectives.h"
 
+#include "bench/on_ranks.h"
 #include "parallel/exchange/all_reduce.h"
 #include "parallel/exchange/mpi_call.h"
-#include "parallel/exchange/mpi_session.h"
 #include "parallel/exchange/placement.h"
 #include "parallel/machine/processors.h"
-#include "parallel/machine/stopwatch.h"
 #include "tp/internal/require.h"
-#include "tp/mpi.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <functional>
-#include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -43,11 +33,11 @@ float tolerance(WireType wire) {
 void verify(Communicator& comm, std::vector<float>& data, WireType wire) {
   fill(data, comm.rank());
   all_reduce(comm, PartialSum(TensorView<float>(data.data(), 1, data.size())));
-  const float most = 63.0F * static_cast<float>(comm.size()) * tolerance(wire);
+  const float max = 63.0F * static_cast<float>(comm.size()) * tolerance(wire);
   for (std::size_t i = 0; i < data.size(); ++i) {
     float expected = 0.0F;
     for (std::size_t rank = 0; rank < comm.size(); ++rank) expected += element(rank, i);
-    require<CommError>(std::abs(data[i] - expected) <= most,
+    require<CommError>(std::abs(data[i] - expected) <= max,
                        "all_reduce of {} floats: element {} is {}, expected {}", data.size(), i, data[i],
                        expected);
   }
@@ -79,10 +69,7 @@ std::vector<double> microseconds(Communicator& comm, const std::vector<Call>& ca
       times[call].push_back(slowest_time(calls[call], count));
   }
   std::vector<double> medians;
-  for (std::vector<double>& all : times) {
-    std::nth_element(all.begin(), all.begin() + kRounds / 2, all.end());
-    medians.push_back(all[kRounds / 2] * 1e6);
-  }
+  for (const std::vector<double>& all : times) medians.push_back(interval_of(all).median * 1e6);
   return medians;
 }
 
@@ -108,18 +95,14 @@ void measure(Communicator& comm, std::size_t bytes, WireType wire, bool json) {
                           [&] { comm.sums().messages()(std::span<const float>(data), in_place); }});
   if (!comm.is_root()) return;
   const char* const path = path_of(comm.sums());
-  if (json) {
-    fmt::print(
-        "{{\"bytes\":{},\"ranks\":{},\"hosts\":{},\"all_reduce_us\":{:.3f},\"mpi_us\":{:.3f},\"messages_us\":"
-        "{:.3f},"
-        "\"ratio\":{:.3f},\"path\":\"{}\"}}\n",
-        bytes, comm.size(), comm.placement().hosts.size(), times[0], times[1], times[2], times[0] / times[1],
-        path);
-  } else {
-    fmt::print("{:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>8.2f} {:>12}\n", bytes, times[0], times[1], times[2],
-               times[0] / times[1], path);
-  }
-  std::fflush(stdout);
+  bench::print_line(json,
+                    fmt::format("{{\"bytes\":{},\"ranks\":{},\"hosts\":{},\"all_reduce_us\":{:.3f},\"mpi_"
+                                "us\":{:.3f},\"messages_us\":"
+                                "{:.3f},\"ratio\":{:.3f},\"path\":\"{}\"}}",
+                                bytes, comm.size(), comm.placement().hosts.size(), times[0], times[1],
+                                times[2], times[0] / times[1], path),
+                    fmt::format("{:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>8.2f} {:>12}", bytes, times[0],
+                                times[1], times[2], times[0] / times[1], path));
 }
 
 void print_choices(Communicator& comm, double seconds) {
@@ -138,9 +121,7 @@ struct Options {
   WireType wire = WireType::f32;
 };
 
-void run(const Options& options) {
-  const MpiSession session;
-  Communicator comm(MPI_COMM_WORLD);
+void run(Communicator& comm, const Options& options) {
   set_threads(default_threads(comm.placement()));
   const Stopwatch watch;
   comm.sums().prepare_wire(options.wire);
@@ -160,19 +141,13 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   CLI::App app("Our all-reduces compared with MPI_Allreduce; run it with mpirun");
   tp::Options options;
-  app.add_flag("--json", options.json, "One JSON object per line");
+  tp::bench::add_json(app, options.json);
   app.add_option("--smallest", options.smallest, "Bytes")->check(CLI::Range(1 << 10, 1 << 30));
   app.add_option("--largest", options.largest, "Bytes")->check(CLI::Range(1 << 10, 1 << 30));
   app.add_option_function<std::string>(
          "--wire", [&](const std::string& name) { options.wire = *tp::find_wire_type(name); },
          "How sums are sent from host to host")
       ->check(CLI::IsMember({"f32", "bf16", "int8"}));
-  CLI11_PARSE(app, argc, argv);
-  try {
-    tp::run(options);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_collectives: {}\n", error.what());
-    tp::MpiSession::abort(1);
-  }
+  return tp::bench::run_on_ranks("bench_collectives", app, argc, argv,
+                                 [&](tp::Communicator& comm) { tp::run(comm, options); });
 }

@@ -1,18 +1,7 @@
-#include "bench/decode_attention.h"
-
 #include "bench/attention_problem.h"
-#include "model/kernels/simd/isa.h"
 #include "model/rates/peak_rates.h"
-#include "tp/internal/require.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <random>
-#include <span>
-#include <vector>
-
-#include <fmt/format.h>
 
 namespace tp::bench {
 namespace {
@@ -31,17 +20,12 @@ class DecodeProblem : public CachedSequences {
                         sequences, kv_of_heads()),
         sequences_(sequences),
         tokens_(tokens),
-        query_(sequences * kQueryHeads * kHeadDim, "queries"),
-        key_(tokens * kColumns, "keys"),
-        value_(tokens * kColumns, "values"),
+        query_(random_buffer(sequences * kQueryHeads * kHeadDim, "queries", 1)),
+        key_(random_buffer(tokens * kColumns, "keys", 2)),
+        value_(random_buffer(tokens * kColumns, "values", 3)),
         out_(query_.size(), "outputs") {
-    std::mt19937 engine(1);
-    std::uniform_real_distribution<float> distribution(-1.0F, 1.0F);
-    for (const Buffer<float>* numbers : {&query_, &key_, &value_}) {
-      for (std::size_t i = 0; i < numbers->size(); ++i) (*numbers)[i] = distribution(engine);
-    }
     // The blocks of a sequence are scattered, like in a cache that has been in use for a while.
-    std::shuffle(blocks().begin(), blocks().end(), engine);
+    std::shuffle(blocks().begin(), blocks().end(), std::mt19937(1));
     for (std::size_t sequence = 0; sequence < sequences; ++sequence) {
       kernels::store_keys_values({key_.data(), tokens, kColumns}, {value_.data(), tokens, kColumns},
                                  {{{0, tokens, 0, table_of(sequence)}}}, paged());
@@ -59,25 +43,17 @@ class DecodeProblem : public CachedSequences {
   void verify(std::size_t sequence, std::size_t head) const {
     const std::size_t column = kv_of_head()[head] * kHeadDim;
     const float* q = query_.data() + (sequence * kQueryHeads + head) * kHeadDim;
-    std::vector<double> weights(tokens_);
-    double sum = 0.0;
-    for (std::size_t t = 0; t < tokens_; ++t) {
+    const auto weight = [&](std::size_t t) {
       double score = 0.0;
       for (std::size_t d = 0; d < kHeadDim; ++d) score += double{q[d]} * key_[t * kColumns + column + d];
-      sum += weights[t] = std::exp(score * kScale);
-    }
-    for (std::size_t d = 0; d < kHeadDim; ++d) {
-      double expected = 0.0;
-      for (std::size_t t = 0; t < tokens_; ++t)
-        expected += weights[t] / sum * value_[t * kColumns + column + d];
-      // Keys, queries and weights are rounded to 8 bits at worst. Over thousands of tokens, the errors
-      // cancel.
-      const float found = out_[(sequence * kQueryHeads + head) * kHeadDim + d];
-      require<ConfigError>(
-          std::abs(found - expected) <= 0.01,
-          "attention with a {} cache, sequence {}, head {}, element {}: found {}, expected {}",
-          name_of(type()), sequence, head, d, found, expected);
-    }
+      return std::exp(score * kScale);
+    };
+    const std::vector<double> expected = weighted_mean(
+        tokens_, kHeadDim, weight, [&](std::size_t t) { return value_.data() + t * kColumns + column; });
+    // Keys, queries and weights are rounded to 8 bits at worst. Over thousands of tokens, the errors cancel.
+    require_close(
+        difference(out_.data() + (sequence * kQueryHeads + head) * kHeadDim, expected, kHeadDim), 0.01,
+        fmt::format("attention with a {} cache, sequence {}, head {}", name_of(type()), sequence, head));
   }
 
  private:
@@ -104,10 +80,8 @@ class DecodeProblem : public CachedSequences {
 void run_decode(const Options& options) {
   if (!options.json) {
     fmt::print(
-        "\nDecoding one token of each sequence after so many; {} query heads of {} on {} KV heads, {} "
-        "thread{}, kernels {}.\n",
-        kQueryHeads, kHeadDim, kKvHeads, options.threads, options.threads == 1 ? "" : "s",
-        kernels::name_of(kernels::active_isa()));
+        "\nDecoding one token of each sequence after so many; {} query heads of {} on {} KV heads, {}.\n",
+        kQueryHeads, kHeadDim, kKvHeads, setting(options));
     fmt::print("{:>9} {:>7} {:>6} {:>12} {:>10} {:>10} {:>8}\n", "sequences", "tokens", "cache", "us", "GB/s",
                "peak GB/s", "of peak");
   }
@@ -121,16 +95,14 @@ void run_decode(const Options& options) {
       const double seconds = best_seconds([&] { problem.decode(); });
       const double streaming = std::max(before, local_peak_rates().streaming_bytes_per_second);
       const double rate = static_cast<double>(problem.cache_bytes()) / seconds;
-      if (options.json) {
-        fmt::print(
-            "{{\"phase\":\"decode\",\"sequences\":{},\"tokens\":{},\"kv_type\":\"{}\",\"threads\":{},"
-            "\"microseconds\":{:.2f},\"bandwidth_gb_s\":{:.2f},\"streaming_gb_s\":{:.2f}}}\n",
-            sequences, tokens, name_of(type), options.threads, seconds * 1e6, rate / 1e9, streaming / 1e9);
-      } else {
-        fmt::print("{:>9} {:>7} {:>6} {:>12.0f} {:>10.2f} {:>10.2f} {:>8.2f}\n", sequences, tokens,
-                   name_of(type), seconds * 1e6, rate / 1e9, streaming / 1e9, rate / streaming);
-      }
-      std::fflush(stdout);
+      print_line(
+          options.json,
+          fmt::format(
+              "{{\"phase\":\"decode\",\"sequences\":{},\"tokens\":{},\"kv_type\":\"{}\",\"threads\":{},"
+              "\"microseconds\":{:.2f},\"bandwidth_gb_s\":{:.2f},\"streaming_gb_s\":{:.2f}}}",
+              sequences, tokens, name_of(type), options.threads, seconds * 1e6, rate / 1e9, streaming / 1e9),
+          fmt::format("{:>9} {:>7} {:>6} {:>12.0f} {:>10.2f} {:>10.2f} {:>8.2f}", sequences, tokens,
+                      name_of(type), seconds * 1e6, rate / 1e9, streaming / 1e9, rate / streaming));
     }
   }
 }

@@ -6,29 +6,17 @@
 //     --drafter bench/shapes/llama-8b-eagle3.json --accepted 0.8,0.6,0.4,0.3,0.2
 
 #include "bench/filled_cache.h"
-#include "bench/interval.h"
 #include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/source/source_decorator.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/exchange/collectives.h"
-#include "parallel/machine/stopwatch.h"
 #include "tests/reference/random.h"
-#include "tp/communicator.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <memory>
 #include <numeric>
-#include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -89,12 +77,7 @@ class Sequence {
     }
     batch.own_states = states.own != nullptr && states.streams == nullptr;
     batch.states.resize(1);
-    std::vector<float> logits;
-    model_.forward(comm_, batch, cache_.get(), workspace_, [&](std::size_t, TensorView<const float> some) {
-      for (std::size_t row = 0; row < some.rows(); ++row)
-        logits.insert(logits.end(), some.row(row), some.row(row) + some.columns());
-    });
-    return logits;
+    return bench::logits_of(model_, comm_, batch, cache_, workspace_);
   }
 
   // The median of the seconds that steps take on the slowest rank. Collective.
@@ -217,11 +200,9 @@ int main(int argc, char** argv) {
                  "Shares of steps that accept their first, second, ... draft token")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--weights", options.weights, "Type of the weights in memory")
-      ->check(CLI::IsMember({"f32", "bf16", "int8", "int4"}));
-  app.add_option("--threads", options.threads, "Threads of each rank")->check(CLI::PositiveNumber);
+  tp::bench::add_weights(app, options.weights);
+  tp::bench::add_threads(app, options.threads);
   tp::bench::add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
-  return tp::bench::run_on_ranks("bench_drafting",
+  return tp::bench::run_on_ranks("bench_drafting", app, argc, argv,
                                  [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

@@ -1,21 +1,17 @@
 #include "bench/filled_cache.h"
 
+#include "bench/harness.h"
 #include "model/config/spec.h"
 #include "model/kernels/index_keys.h"
 #include "model/memory/cache_slices.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/placement.h"
-#include "parallel/machine/stopwatch.h"
 #include "tests/reference/random.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
 #include <cstring>
 #include <ctime>
-#include <string>
-
-#include <CLI/CLI.hpp>
 
 namespace tp::bench {
 namespace {
@@ -38,7 +34,7 @@ void add_options(CLI::App& app, FilledOptions& options) {
   app.add_option("--context", options.context, "Tokens of each sequence")->check(CLI::PositiveNumber);
   app.add_option("--sequences", options.sequences, "Sequences that are decoded together")
       ->check(CLI::PositiveNumber);
-  app.add_option("--pairs", options.pairs, "Alternating measurements of both")->check(CLI::Range(12, 10000));
+  add_pairs(app, options.pairs);
   app.add_option("--steps", options.steps, "Steps of a measurement")->check(CLI::PositiveNumber);
   app.add_flag("--cpu-time", options.cpu_time, "Processor time instead of the clock's");
 }
@@ -117,6 +113,33 @@ void FilledCache::fill(std::size_t layer) {
   }
 }
 
+std::vector<float> logits_of(Model& model, Communicator& comm, const Batch& batch, const FilledCache& cache,
+                             Workspace& workspace) {
+  std::vector<float> logits;
+  model.forward(comm, batch, cache.get(), workspace, [&](std::size_t, TensorView<const float> rows) {
+    for (std::size_t row = 0; row < rows.rows(); ++row)
+      logits.insert(logits.end(), rows.row(row), rows.row(row) + rows.columns());
+  });
+  return logits;
+}
+
+CheckpointConfig attention_config(const char* architecture, const FilledOptions& options, bool latents) {
+  CheckpointConfig config;
+  config.architecture = architecture;
+  config.intermediate_size = 256;
+  config.num_hidden_layers = 4;
+  config.vocab_size = 256;
+  config.max_position_embeddings = options.context + 1024;
+  config.torch_dtype = DType::bf16;
+  if (!latents) return config;
+  config.latent.kv_lora_rank = 512;
+  config.latent.qk_nope_head_dim = 128;
+  config.latent.qk_rope_head_dim = 64;
+  config.latent.v_head_dim = 128;
+  config.experts.first_k_dense_replace = config.num_hidden_layers;
+  return config;
+}
+
 Decoder::Decoder(Communicator& comm, const ModelSpec& spec, const FilledOptions& options)
     : Decoder(comm, spec, options, SyntheticWeights(DType::bf16, 3), WeightType::bf16) {}
 
@@ -141,12 +164,7 @@ std::vector<float> Decoder::step(const FilledCache& cache) {
   }
   batch.states.resize(options_.sequences);
   batch.adapters = adapters_;
-  std::vector<float> logits;
-  model_.forward(comm_, batch, cache.get(), workspace_, [&](std::size_t, TensorView<const float> rows) {
-    for (std::size_t row = 0; row < rows.rows(); ++row)
-      logits.insert(logits.end(), rows.row(row), rows.row(row) + rows.columns());
-  });
-  return logits;
+  return logits_of(model_, comm_, batch, cache, workspace_);
 }
 
 double Decoder::seconds(const FilledCache& cache) {
@@ -155,8 +173,8 @@ double Decoder::seconds(const FilledCache& cache) {
   const std::clock_t begin = std::clock();
   for (std::size_t i = 0; i < options_.steps; ++i) step(cache);
   const auto used = static_cast<std::int64_t>(std::clock() - begin);
-  const auto most = static_cast<double>(max_over_ranks(comm_, used)) / CLOCKS_PER_SEC;
-  return (options_.cpu_time ? most : watch.seconds()) / static_cast<double>(options_.steps);
+  const auto max = static_cast<double>(max_over_ranks(comm_, used)) / CLOCKS_PER_SEC;
+  return (options_.cpu_time ? max : watch.seconds()) / static_cast<double>(options_.steps);
 }
 
 void require_same_bits(const std::vector<float>& one, const std::vector<float>& other) {

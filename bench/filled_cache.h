@@ -1,6 +1,7 @@
 // Decoding at the end of long contexts, in a cache that is filled without computing a prompt.
 #pragma once
 
+#include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/memory/workspace.h"
@@ -54,6 +55,14 @@ class FilledCache {
   KvCache cache_;
   std::vector<std::vector<std::int32_t>> tables_;
 };
+
+// Runs a step. Returns the rank's logits. Collective.
+std::vector<float> logits_of(Model& model, Communicator& comm, const Batch& batch, const FilledCache& cache,
+                             Workspace& workspace);
+
+// A config of four layers with the sizes of DeepSeek's latents if `latents`, and with hardly any weights
+// besides attention.
+CheckpointConfig attention_config(const char* architecture, const FilledOptions& options, bool latents);
 
 // A model with synthetic weights in bf16.
 class Decoder {

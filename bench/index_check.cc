@@ -67,9 +67,9 @@ bool is_clear(std::vector<double> scores, std::size_t count) {
   constexpr double kRounding = 1e-5;
   std::ranges::sort(scores, std::greater<>());
   const double largest = std::max(std::abs(scores.front()), std::abs(scores.back()));
-  const double least = scores[count - 1];
+  const double min = scores[count - 1];
   return std::ranges::none_of(
-      scores, [&](double score) { return score != least && std::abs(score - least) < kRounding * largest; });
+      scores, [&](double score) { return score != min && std::abs(score - min) < kRounding * largest; });
 }
 
 class IndexCheck {

@@ -7,19 +7,9 @@
 
 #include "bench/filled_cache.h"
 #include "bench/index_check.h"
-#include "bench/interval.h"
 #include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "tp/communicator.h"
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdio>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -31,22 +21,11 @@ struct Options : bench::FilledOptions {
 
 // Returns four layers with DeepSeek-V3.2's attention and only few other weights.
 CheckpointConfig config_of(const Options& options) {
-  CheckpointConfig config;
-  config.architecture = "DeepseekV3ForCausalLM";
+  CheckpointConfig config = bench::attention_config("DeepseekV3ForCausalLM", options, true);
   config.num_attention_heads = 128;
   config.num_key_value_heads = 128;
   config.hidden_size = options.hidden_size;
-  config.intermediate_size = 256;
-  config.num_hidden_layers = 4;
-  config.vocab_size = 256;
-  config.max_position_embeddings = options.context + 1024;
-  config.torch_dtype = DType::bf16;
   config.latent.q_lora_rank = 1536;
-  config.latent.kv_lora_rank = 512;
-  config.latent.qk_nope_head_dim = 128;
-  config.latent.qk_rope_head_dim = 64;
-  config.latent.v_head_dim = 128;
-  config.experts.first_k_dense_replace = 4;
   return config;
 }
 
@@ -86,9 +65,8 @@ void measure(Communicator& comm, const Options& options) {
   const Pairs pairs = measure_pairs(
       options.pairs, [&] { return sparse.seconds(cache); }, [&] { return dense.seconds(cache); });
   if (!comm.is_root()) return;
-  fmt::print("dense {:.2f} ms, sparse {:.2f} ms, dense/sparse {:.2f} [{:.2f}, {:.2f}]\n",
-             1e3 * pairs.other.median, 1e3 * pairs.one.median, pairs.ratio.median, pairs.ratio.low,
-             pairs.ratio.high);
+  fmt::print("dense {:.2f} ms, sparse {:.2f} ms, dense/sparse {}\n", 1e3 * pairs.other.median,
+             1e3 * pairs.one.median, bench::with_bounds(pairs.ratio, 2));
 }
 
 }  // namespace
@@ -103,7 +81,6 @@ int main(int argc, char** argv) {
   app.add_option("--hidden-size", options.hidden_size, "Size of the hidden state")
       ->check(CLI::PositiveNumber);
   tp::bench::add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
-  return tp::bench::run_on_ranks("bench_indexer",
+  return tp::bench::run_on_ranks("bench_indexer", app, argc, argv,
                                  [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

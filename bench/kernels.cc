@@ -7,42 +7,33 @@
 // from memory and to multiply. For one token, the rate of multiplication is this program's, with all data in
 // the nearest cache. For more tokens, the rate is 0.7 of the peak.
 
+#include "bench/harness.h"
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"
 #include "model/kernels/simd/isa.h"
 #include "model/rates/peak_rates.h"
 #include "model/weights/local_weight.h"
-#include "parallel/machine/stopwatch.h"
+#include "model/weights/synthetic/synthetic_blocks.h"
+#include "model/weights/synthetic/synthetic_scaled.h"
+#include "model/weights/weight_loader.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <random>
 #include <stdexcept>
-#include <string>
 #include <string_view>
-#include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
 
 constexpr std::size_t kInFeatures = 2048;
 constexpr std::size_t kOutFeatures = 4096;
-constexpr std::size_t kMostTokens = 512;
+constexpr std::size_t kMaxTokens = 512;
 // Copies of the weights with this total size are used in turn, so that each product reads its weights from
 // memory, as in a model.
 constexpr std::size_t kBytesInTurn = std::size_t{128} << 20;
 
 std::vector<float> numbers(std::size_t count) {
-  std::mt19937 engine(1);
-  std::uniform_real_distribution<float> distribution(-1.0F, 1.0F);
   std::vector<float> values(count);
-  for (float& value : values) value = distribution(engine);
+  bench::fill_randomly(values);
   return values;
 }
 
@@ -65,17 +56,6 @@ void verify(const LocalWeight& weight, TensorView<const float> x, TensorView<con
                                            expected));
     }
   }
-}
-
-double best_seconds(const auto& call) {
-  double best = 1e9;
-  const Stopwatch total;
-  for (int i = 0; i < 5 || (total.seconds() < 0.15 && i < 200); ++i) {
-    const Stopwatch watch;
-    call();
-    best = std::min(best, watch.seconds());
-  }
-  return best;
 }
 
 double peak_of(WeightType type, const PeakRates& peaks) {
@@ -101,12 +81,12 @@ double multiplying_seconds(double operations, double peak) {
 std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations,
                                      const std::vector<std::size_t>& token_counts) {
   const std::vector<float> other(weight.data(), weight.data() + weight.size());
-  std::vector<float> y(kMostTokens * kOutFeatures);
+  std::vector<float> y(kMaxTokens * kOutFeatures);
   std::vector<double> seconds;
   const kernels::Sgemm sgemm = kernels::openblas_sgemm();
   bool turn = false;
   for (const std::size_t tokens : token_counts) {
-    seconds.push_back(best_seconds([&] {
+    seconds.push_back(bench::best_seconds([&] {
       turn = !turn;
       sgemm(kernels::CblasRowMajor, kernels::CblasNoTrans, kernels::CblasTrans,
             static_cast<kernels::blasint>(tokens), kOutFeatures, kInFeatures, 1.0F, activations.data(),
@@ -116,70 +96,15 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
   return seconds;
 }
 
-// Returns random rows of a GGUF type, with small scales.
-LocalWeight quantized_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
-  using kernels::QuantizedRows;
-  const kernels::QuantFormat& format = *kernels::quant_format(type);
-  const std::size_t supers = in_features / QuantizedRows::kColumns;
-  const std::size_t groups = out_features * supers * QuantizedRows::groups(format);
-  std::mt19937 engine(1);
-  std::vector<std::uint8_t> elements(out_features * in_features);
-  for (std::uint8_t& element : elements)
-    element = static_cast<std::uint8_t>(engine() % (1U << format.element_bits()));
-  std::vector<std::uint8_t> scales(groups);
-  for (std::uint8_t& scale : scales)
-    scale = static_cast<std::uint8_t>(format.scales == kernels::ScaleKind::e8m0 ? 120 : engine() % 16);
-  const std::vector<std::uint8_t> offsets(groups, 7);
-  const std::vector<std::uint16_t> halves(out_features * supers * QuantizedRows::halves_of(format), 0x1400);
-  LocalWeight weight(type, out_features, in_features);
-  // pack() only reads these arrays. QuantizedRows has non-const pointers because readers of files write to
-  // them.
-  weight.pack(
-      0, QuantizedRows{out_features, supers, elements.data(), scales.data(),
-                       const_cast<std::uint8_t*>(offsets.data()), const_cast<std::uint16_t*>(halves.data())});
-  return weight;
-}
-
-// Returns random elements of a type with a ScaledFormat: FP8 with one scale for 128 x 128 elements, int8 with
-// one per row, nf4 with one per 64 columns, and int4 with groups of 128 columns in any order.
-LocalWeight scaled_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
-  const bool is_fp8 = type == WeightType::f8_e4m3;
-  const bool is_nf4 = type == WeightType::nf4;
-  const std::size_t group = is_fp8 ? 128 : is_nf4 ? 64 : type == WeightType::int8_scaled ? in_features : 0;
-  const std::size_t groups = group == 0 ? in_features / 128 : in_features / group;
-  const kernels::ScaledFormat format{
-      .element = kernels::scaled_element(type),
-      .scale_type = is_fp8 || is_nf4 ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
-      .has_zero_points = group == 0,
-      .scale_rows = is_fp8 ? 1U : 16U,
-      .groups = groups,
-      .group = group};
-  LocalWeight weight(kernels::PackedLayout{type, out_features, in_features, false, 0, 0, format});
-  std::mt19937 engine(1);
-  std::vector<std::uint8_t> elements(out_features * in_features);
-  for (std::uint8_t& element : elements)
-    element = static_cast<std::uint8_t>(engine() % (are_halves(format.element) ? 16 : 120));
-  std::vector<std::uint32_t> scales(out_features * groups, is_fp8 || is_nf4 ? 0x3a000000U : 0x1400U);
-  std::vector<std::uint8_t> zero_points(out_features * groups, 7);
-  const std::vector<std::uint8_t> scale_rows(out_features, 0);
-  if (weight.layout().has_column_groups()) {
-    std::vector<std::uint16_t> list(in_features);
-    for (std::uint16_t& of_column : list) of_column = static_cast<std::uint16_t>(engine() % groups);
-    weight.set_column_groups(list);
-  }
-  weight.pack(0, kernels::ScaledRows{out_features, in_features, groups, elements.data(), scales.data(),
-                                     zero_points.data(), scale_rows.data()});
-  return weight;
-}
-
 // Returns random elements of any type.
 LocalWeight random_weight(WeightType type, std::size_t out_features, std::size_t in_features) {
-  if (kernels::is_scaled(type)) return scaled_weight(type, out_features, in_features);
-  if (!is_convertible(type)) return quantized_weight(type, out_features, in_features);
-  const std::vector<float> elements = numbers(out_features * in_features);
-  LocalWeight weight(type, out_features, in_features);
-  weight.pack(0, StoredRows::of(TensorView<const float>(elements.data(), out_features, in_features)));
-  return weight;
+  const auto load = [&](const WeightSource& source, std::optional<WeightType> held_as) {
+    WeightLoader loader(source, {0, 1}, held_as, {});
+    return loader.columns_of_weight({.name = "w", .shape = {out_features, in_features}}, {0, in_features});
+  };
+  if (kernels::is_scaled(type)) return load(SyntheticScaled(type), std::nullopt);
+  if (!is_convertible(type)) return load(SyntheticBlocks(type), std::nullopt);
+  return load(SyntheticWeights(DType::f32, 1), type);
 }
 
 // Seconds of one thread for a token and a row of the product's weights, while weights and activations stay in
@@ -196,7 +121,7 @@ double near_seconds_per_row(WeightType type, const std::vector<float>& activatio
     Workspace counting = Workspace::counting();
     weight.multiply(TensorView<const float>(nullptr, 1, kColumns), counting);
     Workspace workspace(counting.peak_bytes() / sizeof(float));
-    return best_seconds([&] {
+    return bench::best_seconds([&] {
              for (int i = 0; i < kCalls; ++i) {
                const Workspace::Frame frame(workspace);
                weight.multiply(x, workspace);
@@ -217,7 +142,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
   const LocalWeight& first = weights.front();
   const double peak = peak_of(first.type(), peaks);
   Workspace counting = Workspace::counting();
-  first.multiply(TensorView<const float>(nullptr, kMostTokens, kInFeatures), counting);
+  first.multiply(TensorView<const float>(nullptr, kMaxTokens, kInFeatures), counting);
   Workspace workspace(counting.peak_bytes() / sizeof(float));
   std::size_t turn = 0;
   for (std::size_t i = 0; i < token_counts.size(); ++i) {
@@ -228,7 +153,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
       return weight.multiply(x, workspace);
     };
     verify(first, x, multiply(first));
-    const double seconds = best_seconds([&] { multiply(weights[turn++ % weights.size()]); });
+    const double seconds = bench::best_seconds([&] { multiply(weights[turn++ % weights.size()]); });
     const auto bytes = static_cast<double>(first.bytes());
     const double operations = 2.0 * kOutFeatures * kInFeatures * static_cast<double>(tokens);
     const double multiplying = tokens == 1 ? near : multiplying_seconds(operations, peak);
@@ -251,7 +176,7 @@ double plain_seconds(const std::vector<std::uint64_t>& from, std::size_t from_by
   const std::size_t reads = from_bytes / sizeof(from[0]) / kPieces;
   const std::size_t writes = to_bytes / sizeof(from[0]) / kPieces;
   std::vector<std::uint64_t> to(writes * kPieces);
-  return best_seconds([&] {
+  return bench::best_seconds([&] {
     for (std::size_t piece = 0; piece < kPieces; ++piece) {
       std::uint64_t sum = 0;
       for (std::size_t i = 0; i < reads; ++i) sum ^= from[piece * reads + i];
@@ -265,7 +190,7 @@ void measure_packing(WeightType type, DType stored, const std::vector<std::uint6
   LocalWeight weight(type, kOutFeatures, kInFeatures);
   const StoredRows rows{stored, reinterpret_cast<const std::byte*>(memory.data()), kOutFeatures, kInFeatures,
                         kInFeatures * size_of(stored)};
-  const double seconds = best_seconds([&] { weight.pack(0, rows); });
+  const double seconds = bench::best_seconds([&] { weight.pack(0, rows); });
   const double plain = plain_seconds(memory, kOutFeatures * kInFeatures * size_of(stored), weight.bytes());
   fmt::print(fmt::runtime(json ? "{{\"pack\":\"{}\",\"stored\":\"{}\",\"ns\":{:.3f},\"of_plain\":{:.3f}}}\n"
                                : "{:<5} from {:<5} {:>10.3f} {:>14.2f}\n"),
@@ -282,7 +207,7 @@ void run(bool json, const std::vector<std::size_t>& token_counts,
       kernels::name_of(kernels::active_isa()), omp_get_max_threads(), peaks.streaming_bytes_per_second / 1e9,
       peaks.f32_per_second / 1e9, peaks.bf16_per_second / 1e9, peaks.int8_per_second / 1e9);
   const std::vector<float> elements = numbers(kOutFeatures * kInFeatures);
-  const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
+  const std::vector<float> activations = numbers(kMaxTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
   const std::vector<double> openblas = measure_openblas(rows, activations, token_counts);
   constexpr WeightType kTypes[] = {
@@ -327,18 +252,13 @@ int main(int argc, char** argv) {
   bool json = false;
   std::vector<std::string> types;
   std::vector<std::size_t> token_counts{1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512};
-  app.add_flag("--json", json, "One JSON object per line");
+  tp::bench::add_json(app, json);
   app.add_option("--tokens", token_counts, "Numbers of tokens")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(std::size_t{1}, tp::kMostTokens));
+      ->check(CLI::Range(std::size_t{1}, tp::kMaxTokens));
   app.add_option("TYPES", types, "Weight types (default: all)")->type_name("");
-  CLI11_PARSE(app, argc, argv);
-  try {
+  return tp::bench::run_program("bench_kernels", app, argc, argv, [&] {
     tp::run(json, token_counts, {types.begin(), types.end()});
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_kernels: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -6,23 +6,13 @@
 //   mpirun -np 2 build/bin/bench_kv_slices [--latents] [--context 32768] [--sequences 1] [--pairs 12]
 
 #include "bench/filled_cache.h"
-#include "bench/interval.h"
 #include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/rates/peak_rates.h"
 #include "parallel/exchange/collectives.h"
-#include "tp/communicator.h"
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdio>
 #include <utility>
-#include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -34,25 +24,13 @@ struct Options : bench::FilledOptions {
 
 // Returns four layers with Gemma 2B's or DeepSeek's attention and only few other weights.
 CheckpointConfig config_of(const Options& options) {
-  CheckpointConfig config;
-  config.architecture = options.latents ? "DeepseekV3ForCausalLM" : "LlamaForCausalLM";
+  CheckpointConfig config = bench::attention_config(
+      options.latents ? "DeepseekV3ForCausalLM" : "LlamaForCausalLM", options, options.latents);
   config.num_attention_heads = options.heads;
   config.num_key_value_heads = options.latents ? options.heads : 1;
   config.head_dim = 256;
   config.hidden_size = 256;
-  config.intermediate_size = 256;
-  config.num_hidden_layers = 4;
-  config.vocab_size = 256;
-  config.max_position_embeddings = options.context + 1024;
-  config.torch_dtype = DType::bf16;
-  if (options.latents) {
-    config.latent.q_lora_rank = 256;
-    config.latent.kv_lora_rank = 512;
-    config.latent.qk_nope_head_dim = 128;
-    config.latent.qk_rope_head_dim = 64;
-    config.latent.v_head_dim = 128;
-    config.experts.first_k_dense_replace = 4;
-  }
+  if (options.latents) config.latent.q_lora_rank = 256;
   return config;
 }
 
@@ -67,11 +45,6 @@ double bound_of(const Options& options, const kernels::KvLayout& layout, double 
       2.0 * positions * static_cast<double>((layout.key_dim + layout.value_dim) * heads);
   return std::max(bytes / rates.streaming_bytes_per_second,
                   operations / std::max(rates.bf16_per_second, rates.f32_per_second));
-}
-
-void print_bound(const char* setting, std::vector<double> shares) {
-  const Interval share = interval_of(std::move(shares));
-  fmt::print("{}: {:.2f} [{:.2f}, {:.2f}] of the bound\n", setting, share.median, share.low, share.high);
 }
 
 void measure(Communicator& comm, const Options& options) {
@@ -95,10 +68,10 @@ void measure(Communicator& comm, const Options& options) {
       options.pairs, [&] { return timed(on, comm.size(), shares_on); },
       [&] { return timed(off, 1, shares_off); });
   if (!comm.is_root()) return;
-  fmt::print("off {:.2f} ms, on {:.2f} ms, off/on {:.2f} [{:.2f}, {:.2f}]\n", 1e3 * pairs.other.median,
-             1e3 * pairs.one.median, pairs.ratio.median, pairs.ratio.low, pairs.ratio.high);
-  print_bound("off", shares_off);
-  print_bound("on", shares_on);
+  fmt::print("off {:.2f} ms, on {:.2f} ms, off/on {}\n", 1e3 * pairs.other.median, 1e3 * pairs.one.median,
+             bench::with_bounds(pairs.ratio, 2));
+  for (const auto& [setting, shares] : {std::pair("off", shares_off), std::pair("on", shares_on)})
+    fmt::print("{}: {} of the bound\n", setting, bench::with_bounds(interval_of(shares), 2));
 }
 
 }  // namespace
@@ -110,7 +83,6 @@ int main(int argc, char** argv) {
   app.add_flag("--latents", options.latents, "DeepSeek's attention instead of Gemma 2B's");
   app.add_option("--heads", options.heads, "Query heads")->check(CLI::PositiveNumber);
   tp::bench::add_options(app, options);
-  CLI11_PARSE(app, argc, argv);
-  return tp::bench::run_on_ranks("bench_kv_slices",
+  return tp::bench::run_on_ranks("bench_kv_slices", app, argc, argv,
                                  [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

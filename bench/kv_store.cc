@@ -5,31 +5,21 @@
 //   mpirun -np 2 build/bin/bench_kv_store --store DIR [--config bench/shapes/llama-1b.json] [--weights int8]
 //     [--prompts 1000,4000,20000] [--pairs 12] [--threads 1]
 
-#include "bench/interval.h"
 #include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "parallel/machine/stopwatch.h"
-#include "runtime/store/rank_store.h"
+#include "runtime/store/files/rank_store.h"
 #include "tests/reference/random.h"
 #include "tp/engine.h"
 #include "tp/internal/require.h"
-#include "tp/mpi.h"
 
-#include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <omp.h>
 #include <unistd.h>
 
 namespace tp {
@@ -188,9 +178,8 @@ class PlainFiles {
 template <class One, class Other>
 void compare(const char* what, double bytes, std::size_t pairs, const One& one, const Other& other) {
   const Pairs measured = measure_pairs(pairs, one, other);
-  fmt::print("{}: {:.2f} GB/s, {:.2f} [{:.2f}, {:.2f}] of plain files\n", what,
-             bytes / measured.one.median / 1e9, measured.ratio.median, measured.ratio.low,
-             measured.ratio.high);
+  fmt::print("{}: {:.2f} GB/s, {} of plain files\n", what, bytes / measured.one.median / 1e9,
+             bench::with_bounds(measured.ratio, 2));
   std::fflush(stdout);
 }
 
@@ -293,10 +282,9 @@ int main(int argc, char** argv) {
   app.add_option("--weights", options.weights, "Type of the weights")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "int4"}));
   app.add_option("--prompts", options.prompts, "Lengths of prompts, in tokens")->delimiter(',');
-  app.add_option("--pairs", options.pairs, "Alternating measurements of both")->check(CLI::Range(12, 10000));
-  app.add_option("--threads", options.threads, "Threads of each rank")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
-  return tp::bench::run_on_ranks("bench_kv_store", [&](tp::Communicator& comm) {
+  tp::bench::add_pairs(app, options.pairs);
+  tp::bench::add_threads(app, options.threads);
+  return tp::bench::run_on_ranks("bench_kv_store", app, argc, argv, [&](tp::Communicator& comm) {
     tp::require<tp::ConfigError>(!tp::fs::exists(options.store), "expected a new folder, found {}",
                                  options.store.string());
     MPI_Barrier(MPI_COMM_WORLD);

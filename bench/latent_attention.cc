@@ -1,13 +1,5 @@
-#include "bench/latent_attention.h"
-
 #include "bench/attention_problem.h"
-#include "model/kernels/simd/isa.h"
 #include "model/rates/peak_rates.h"
-#include "tp/internal/require.h"
-
-#include <random>
-
-#include <fmt/format.h>
 
 namespace tp::bench {
 namespace {
@@ -19,14 +11,6 @@ constexpr std::size_t kKeyDim = kValueDim + kRestDim;
 constexpr std::size_t kChunkTokens = 64;  // tokens of a prompt's chunk
 constexpr float kLatentScale = 0.05F;
 
-Buffer<float> random_numbers(std::size_t count, const char* what) {
-  Buffer<float> numbers(count, what);
-  std::mt19937 engine(1);
-  std::uniform_real_distribution<float> distribution(-1.0F, 1.0F);
-  for (std::size_t i = 0; i < count; ++i) numbers[i] = distribution(engine);
-  return numbers;
-}
-
 // The last tokens of a sequence with several heads, which all read the same latents.
 class LatentProblem : public CachedSequences {
  public:
@@ -36,9 +20,9 @@ class LatentProblem : public CachedSequences {
         tokens_(tokens),
         queries_(queries),
         heads_(heads),
-        query_(random_numbers(queries * heads * kKeyDim, "queries")),
-        rest_(random_numbers(tokens * kRestDim, "keys")),
-        value_(random_numbers(tokens * kValueDim, "values")),
+        query_(random_buffer(queries * heads * kKeyDim, "queries", 1)),
+        rest_(random_buffer(tokens * kRestDim, "keys", 2)),
+        value_(random_buffer(tokens * kValueDim, "values", 3)),
         out_(queries * heads * kValueDim, "outputs") {
     kernels::store_keys_values({rest_.data(), tokens, kRestDim}, {value_.data(), tokens, kValueDim},
                                {{{0, tokens, 0, blocks()}}}, paged());
@@ -53,28 +37,18 @@ class LatentProblem : public CachedSequences {
   // Compares one head of the last token with a softmax in double precision.
   void verify(std::size_t head) const {
     const std::size_t row = (queries_ - 1) * heads_ + head;
-    std::vector<double> scores(tokens_);
-    double highest = -INFINITY;
-    for (std::size_t t = 0; t < tokens_; ++t) {
-      const float* q = query_.data() + row * kKeyDim;
-      for (std::size_t d = 0; d < kValueDim; ++d) scores[t] += double{q[d]} * value_[t * kValueDim + d];
-      for (std::size_t d = 0; d < kRestDim; ++d)
-        scores[t] += double{q[kValueDim + d]} * rest_[t * kRestDim + d];
-      scores[t] *= kLatentScale;
-      highest = std::max(highest, scores[t]);
-    }
-    double sum = 0.0;
-    for (double& score : scores) sum += score = std::exp(score - highest);
-    for (std::size_t d = 0; d < kValueDim; ++d) {
-      double expected = 0.0;
-      for (std::size_t t = 0; t < tokens_; ++t) expected += scores[t] / sum * value_[t * kValueDim + d];
-      // Keys, queries and weights are rounded to 8 bits at worst. Over thousands of tokens, the errors
-      // cancel.
-      const float found = out_[row * kValueDim + d];
-      require<ConfigError>(std::abs(found - expected) <= 0.01,
-                           "attention with a {} cache of latents, head {}, element {}: found {}, expected {}",
-                           name_of(type()), head, d, found, expected);
-    }
+    const float* q = query_.data() + row * kKeyDim;
+    const auto weight = [&](std::size_t t) {
+      double score = 0.0;
+      for (std::size_t d = 0; d < kValueDim; ++d) score += double{q[d]} * value_[t * kValueDim + d];
+      for (std::size_t d = 0; d < kRestDim; ++d) score += double{q[kValueDim + d]} * rest_[t * kRestDim + d];
+      return std::exp(score * kLatentScale);
+    };
+    const std::vector<double> expected = weighted_mean(
+        tokens_, kValueDim, weight, [&](std::size_t t) { return value_.data() + t * kValueDim; });
+    // Keys, queries and weights are rounded to 8 bits at worst. Over thousands of tokens, the errors cancel.
+    require_close(difference(out_.data() + row * kValueDim, expected, kValueDim), 0.01,
+                  fmt::format("attention with a {} cache of latents, head {}", name_of(type()), head));
   }
 
   // Returns the number of multiplications and additions.
@@ -107,18 +81,16 @@ void report_token(const Options& options, std::size_t tokens, std::size_t heads,
   const double seconds = best_seconds([&] { problem.run(); });
   const double reading = static_cast<double>(problem.cache_bytes()) / peaks.streaming_bytes_per_second;
   const double products = problem.operations() / peak_of(type, peaks);
-  if (options.json) {
-    fmt::print(
-        "{{\"phase\":\"latent_decode\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
-        "\"microseconds\":{:.2f},\"reading_microseconds\":{:.2f},\"products_microseconds\":{:.2f}}}\n",
-        tokens, heads, name_of(type), options.threads, seconds * 1e6, reading * 1e6, products * 1e6);
-  } else {
-    fmt::print("{:>7} {:>6} {:>6} {:>10.0f} {:>8.2f} {:>9.0f} {:>12.0f} {:>12.0f} {:>9.2f}\n", tokens, heads,
-               name_of(type), seconds * 1e6, static_cast<double>(problem.cache_bytes()) / seconds / 1e9,
-               problem.operations() / seconds / 1e9, reading * 1e6, products * 1e6,
-               std::max(reading, products) / seconds);
-  }
-  std::fflush(stdout);
+  print_line(
+      options.json,
+      fmt::format(
+          "{{\"phase\":\"latent_decode\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
+          "\"microseconds\":{:.2f},\"reading_microseconds\":{:.2f},\"products_microseconds\":{:.2f}}}",
+          tokens, heads, name_of(type), options.threads, seconds * 1e6, reading * 1e6, products * 1e6),
+      fmt::format("{:>7} {:>6} {:>6} {:>10.0f} {:>8.2f} {:>9.0f} {:>12.0f} {:>12.0f} {:>9.2f}", tokens, heads,
+                  name_of(type), seconds * 1e6, static_cast<double>(problem.cache_bytes()) / seconds / 1e9,
+                  problem.operations() / seconds / 1e9, reading * 1e6, products * 1e6,
+                  std::max(reading, products) / seconds));
 }
 
 void report_chunk(const Options& options, std::size_t tokens, std::size_t heads, KvType type,
@@ -128,16 +100,15 @@ void report_chunk(const Options& options, std::size_t tokens, std::size_t heads,
   problem.verify(heads - 1);
   const double seconds = best_seconds([&] { problem.run(); });
   const double rate = problem.operations() / seconds;
-  if (options.json) {
-    fmt::print(
-        "{{\"phase\":\"latent_prefill\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
-        "\"microseconds\":{:.2f},\"gflop_s\":{:.2f},\"peak_gflop_s\":{:.2f}}}\n",
-        tokens, heads, name_of(type), options.threads, seconds * 1e6, rate / 1e9, peak_of(type, peaks) / 1e9);
-  } else {
-    fmt::print("{:>7} {:>6} {:>6} {:>10.0f} {:>9.0f} {:>8.2f}\n", tokens, heads, name_of(type), seconds * 1e6,
-               rate / 1e9, rate / peak_of(type, peaks));
-  }
-  std::fflush(stdout);
+  print_line(
+      options.json,
+      fmt::format(
+          "{{\"phase\":\"latent_prefill\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
+          "\"microseconds\":{:.2f},\"gflop_s\":{:.2f},\"peak_gflop_s\":{:.2f}}}",
+          tokens, heads, name_of(type), options.threads, seconds * 1e6, rate / 1e9,
+          peak_of(type, peaks) / 1e9),
+      fmt::format("{:>7} {:>6} {:>6} {:>10.0f} {:>9.0f} {:>8.2f}", tokens, heads, name_of(type),
+                  seconds * 1e6, rate / 1e9, rate / peak_of(type, peaks)));
 }
 
 }  // namespace
@@ -147,11 +118,10 @@ void run_latent(const Options& options) {
   const PeakRates peaks = local_peak_rates();
   if (!options.json) {
     fmt::print(
-        "\nDecoding one token on latents of {} + {}, {} thread{}, kernels {}. Bounds: reading the latents at "
+        "\nDecoding one token on latents of {} + {}, {}. Bounds: reading the latents at "
         "{:.1f} GB/s, and the\n"
         "products of all heads at {:.0f} Gop/s (with caches of bf16 and int8 {:.0f}).\n",
-        kValueDim, kRestDim, options.threads, options.threads == 1 ? "" : "s",
-        kernels::name_of(kernels::active_isa()), peaks.streaming_bytes_per_second / 1e9,
+        kValueDim, kRestDim, setting(options), peaks.streaming_bytes_per_second / 1e9,
         peak_of(KvType::f32, peaks) / 1e9, peak_of(KvType::bf16, peaks) / 1e9);
     fmt::print("{:>7} {:>6} {:>6} {:>10} {:>8} {:>9} {:>12} {:>12} {:>9}\n", "tokens", "heads", "cache", "us",
                "GB/s", "GFLOP/s", "us, reading", "us, products", "of bound");

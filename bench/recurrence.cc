@@ -4,27 +4,14 @@
 //
 //   bench_recurrence [--tokens 512] [--threads 1] [--tries 12]
 
-#include "bench/interval.h"
+#include "bench/harness.h"
 #include "model/kernels/delta_rule.h"
 #include "model/memory/buffer.h"
 #include "model/rates/peak_rates.h"
-#include "parallel/machine/stopwatch.h"
 #include "tests/reference/delta_rule.h"
 #include "tests/reference/random.h"
 #include "tp/error.h"
 #include "tp/internal/require.h"
-
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdio>
-#include <exception>
-#include <span>
-#include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -173,35 +160,23 @@ class Layer {
   Buffer<float> dots_;
 };
 
-template <class Work>
-Interval seconds_of(const Options& options, const Work& work) {
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < options.tries; ++i) {
-    const Stopwatch watch;
-    work();
-    seconds.push_back(watch.seconds());
-  }
-  return interval_of(seconds);
-}
-
 void report(const Options& options, const Kind& kind) {
   Layer layer(kind, options.tokens);
   layer.run(0, options.tokens);
   layer.verify();
   const PeakRates peaks = local_peak_rates();
   const auto tokens = static_cast<double>(options.tokens);
-  const Interval prompt = seconds_of(options, [&] { layer.run(0, options.tokens); });
+  const Interval prompt = bench::measure_times(options.tries, [&] { layer.run(0, options.tokens); });
   const double products = tokens * 2.0 * layer.operations() / peaks.f32_per_second;
   // The measurement covers all positions between two anchors, so it includes one share of an anchor per
   // token.
-  const Interval decoding = seconds_of(options, [&] {
+  const Interval decoding = bench::measure_times(options.tries, [&] {
     for (std::size_t i = 0; i < kernels::kAnchorTokens; ++i) layer.run(kernels::kAnchorTokens + i, 1);
   });
   const double per_token = 1e6 / static_cast<double>(kernels::kAnchorTokens);
-  fmt::print("{:<30} {:>9.1f} [{:.1f}, {:.1f}] {:>9.1f} {:>9.2f} {:>11.1f} [{:.1f}, {:.1f}]\n", kind.name,
-             prompt.median * 1e6 / tokens, prompt.low * 1e6 / tokens, prompt.high * 1e6 / tokens,
-             products * 1e6 / tokens, products / prompt.median, decoding.median * per_token,
-             decoding.low * per_token, decoding.high * per_token);
+  fmt::print("{:<30} {:>24} {:>9.1f} {:>9.2f} {:>26}\n", kind.name,
+             bench::with_bounds(prompt, 1, 1e6 / tokens), products * 1e6 / tokens, products / prompt.median,
+             bench::with_bounds(decoding, 1, per_token));
 }
 
 }  // namespace
@@ -211,17 +186,12 @@ int main(int argc, char** argv) {
   CLI::App app("Recurrent layers: a prompt and single tokens");
   tp::Options options;
   app.add_option("--tokens", options.tokens, "Tokens of the prompt")->check(CLI::Range(1, 100000));
-  app.add_option("--threads", options.threads, "Threads")->check(CLI::PositiveNumber);
-  app.add_option("--tries", options.tries, "Measurements of each")->check(CLI::Range(12, 10000));
-  CLI11_PARSE(app, argc, argv);
-  try {
+  tp::bench::add_threads(app, options.threads, "Threads");
+  tp::bench::add_pairs(app, options.tries, "Measurements of each", "--tries");
+  return tp::bench::run_program("bench_recurrence", app, argc, argv, [&] {
     omp_set_num_threads(options.threads);
     fmt::print("{:<30} {:>24} {:>9} {:>9} {:>26}\n", "one layer, us per token", "prompt", "bound", "of bound",
                "single tokens");
     for (const tp::Kind& kind : tp::kKinds) tp::report(options, kind);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_recurrence: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -4,27 +4,18 @@
 //
 //   mpirun -np 2 build/bin/bench_shared_pages [--megabytes 512] [--pairs 12]
 
-#include "bench/interval.h"
 #include "bench/on_ranks.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/host_region.h"
 #include "parallel/exchange/placement.h"
-#include "parallel/machine/stopwatch.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -113,9 +104,8 @@ void measure(Communicator& comm, const Options& options) {
     const std::uint64_t expected = ways.front().sum();
     for (std::size_t pair = 0; pair < options.pairs; ++pair) {
       for (Way& way : ways) {
-        const Stopwatch watch;
-        require<ConfigError>(way.sum() == expected, "{}: another sum", way.name);
-        way.seconds.push_back(watch.seconds());
+        way.seconds.push_back(bench::seconds_of(
+            [&] { require<ConfigError>(way.sum() == expected, "{}: another sum", way.name); }));
       }
     }
     for (const Way& way : ways) {
@@ -135,9 +125,7 @@ int main(int argc, char** argv) {
   CLI::App app("Reading shared memory in place, and copies of it");
   tp::Options options;
   app.add_option("--megabytes", options.megabytes, "Size of the memory")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--pairs", options.pairs, "Alternating measurements of each way")
-      ->check(CLI::Range(12, 10000));
-  CLI11_PARSE(app, argc, argv);
-  return tp::bench::run_on_ranks("bench_shared_pages",
+  tp::bench::add_pairs(app, options.pairs, "Alternating measurements of each way");
+  return tp::bench::run_on_ranks("bench_shared_pages", app, argc, argv,
                                  [&](tp::Communicator& comm) { tp::measure(comm, options); });
 }

@@ -4,19 +4,11 @@
 
 #include "model/tokenizer/tokenizer.h"
 
-#include "parallel/machine/stopwatch.h"
+#include "bench/harness.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <exception>
 #include <fstream>
 #include <iterator>
-#include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -53,18 +45,10 @@ void verify(const Tokenizer& tokenizer, const std::string& text) {
 // Returns the median over the repeats.
 template <class Work>
 double megabytes_per_second(const Flags& flags, std::size_t bytes, const Work& work) {
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < flags.repeats; ++i) {
-    const Stopwatch watch;
-    work();
-    seconds.push_back(watch.seconds());
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
-                   seconds.end());
-  return static_cast<double>(bytes) / 1e6 / seconds[seconds.size() / 2];
+  return static_cast<double>(bytes) / 1e6 / bench::measure_times(flags.repeats, work).median;
 }
 
-void bench(const Flags& flags) {
+void measure(const Flags& flags) {
   const Stopwatch watch;
   const Tokenizer tokenizer = Tokenizer::load(flags.model);
   const double load_seconds = watch.seconds();
@@ -91,12 +75,5 @@ int main(int argc, char** argv) {
   app.add_option("--repeats", flags.repeats, "Runs, of which the median counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
-    tp::bench(flags);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_tokenizer: {}\n", error.what());
-    return 1;
-  }
+  return tp::bench::run_program("bench_tokenizer", app, argc, argv, [&] { tp::measure(flags); });
 }

@@ -27,7 +27,7 @@ class Box final : public Base<T> {
 };
 constexpr Entry kTable[] = {
     {1, 2}};
-inline constexpr int kMost = 1;
+inline constexpr int kMax = 1;
 inline int twice(int a, const Text& = {}) {
   return a;
 }
@@ -55,7 +55,7 @@ enum class Color { red, green };
 struct NotADefinition {
 template <class T>
 struct Box {};
-inline constexpr int kMost = 2;
+inline constexpr int kMax = 2;
 inline int twice(int b, const Text& text) { return 2 * b; }
 inline int overloaded(double a) { return 1; }
 template <class T>
@@ -86,7 +86,7 @@ set(expected
     "defines the class tp::Times,"
     "defines the class tp::Color,"
     "defines the class tp::Box,"
-    "defines the variable tp::kMost,"
+    "defines the variable tp::kMax,"
     "defines the function tp::twice(int, const Text&),"
     "defines the function tp::of_any(T),"
     "defines the function tp::Times::member() const,"

@@ -5,7 +5,7 @@
 //   node bench/evaluation/numbers.mjs --model DIR --file text.txt --context 512 --types q8_0,q4_k_m
 //
 // Both programs write their predictions of the F32 file, compare the other files with the predictions that the other
-// program wrote, and must agree: see kMostRelative and kMostSteps.
+// program wrote, and must agree: see kMaxRelative and kMaxSteps.
 import {readFileSync, writeFileSync} from "node:fs";
 import {join} from "node:path";
 
@@ -23,9 +23,9 @@ const kOptions = {
   context: {argument: "N", default: "64", help: "tokens of a chunk, whose second half is scored"},
   types: {argument: "TYPES", default: "bf16,q8_0,q4_0,q4_k_m", help: "weight types of `tp-infer quantize` beside F32"},
 };
-const kMostRelative = 1e-4;  // difference of the F32 files' perplexities
+const kMaxRelative = 1e-4;  // difference of the F32 files' perplexities
 // Steps of the F32 files' predictions. A value between two steps may be rounded to either of them.
-const kMostSteps = 1.5;
+const kMaxSteps = 1.5;
 
 const relative = (a, b) => Math.abs(a - b) / b;
 
@@ -36,10 +36,10 @@ function compareExact({ours, peer, model, text, bases}) {
   const [own, other] = [bases.ours, bases.peer].map(readPeerLogits);
   if (JSON.stringify(own.ids) !== JSON.stringify(other.ids)) fail("expected the same token ids in both programs' files");
   const steps = largestDifferenceInSteps(own, other);
-  if (!(relative(found.ours, found.peer) <= kMostRelative)) {
-    fail(`f32: expected perplexities that differ by ${kMostRelative} at most, found ${found.ours} and ${found.peer}`);
+  if (!(relative(found.ours, found.peer) <= kMaxRelative)) {
+    fail(`f32: expected perplexities that differ by ${kMaxRelative} at most, found ${found.ours} and ${found.peer}`);
   }
-  if (!(steps <= kMostSteps)) fail(`f32: expected predictions within ${kMostSteps} steps, found ${steps.toFixed(2)}`);
+  if (!(steps <= kMaxSteps)) fail(`f32: expected predictions within ${kMaxSteps} steps, found ${steps.toFixed(2)}`);
   return {weights: "f32", ...found, steps, rows: own.rows.length};
 }
 

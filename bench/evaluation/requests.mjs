@@ -30,9 +30,9 @@ const kOptions = {
 };
 const kVerified = 4;  // number of verified requests
 // The server prints six digits, and concurrent requests run in different batches than a single text.
-const kMostDifference = 2e-3;
+const kMaxDifference = 2e-3;
 // Both programs round activations to the type of the weights, but in different groups.
-const kMostDifferenceOfPeer = 0.2;
+const kMaxDifferenceOfPeer = 0.2;
 const kFirstOrdinaryToken = 300;  // smaller ids are control tokens and bytes
 
 // Returns prompts of token ids that are the same at every run.
@@ -117,14 +117,14 @@ async function verify(servers, place, {ours, model, folder, all}) {
     const expected = ours.logits(model, prompt, folder).map(logProbabilities);
     const [found, last] = [answers.ours[i], expected.at(-1)];
     prompt.slice(1).forEach((id, j) => {
-      if (Math.abs(found[j] - expected[j][id]) <= kMostDifference) return;
+      if (Math.abs(found[j] - expected[j][id]) <= kMaxDifference) return;
       fail(`token ${j + 1}: expected the log-probability ${expected[j][id]}, found ${found[j]}`);
     });
     const likeliest = last.reduce((a, b) => Math.max(a, b));
-    if (!(Math.abs(found.at(-1) - likeliest) <= kMostDifference)) {
+    if (!(Math.abs(found.at(-1) - likeliest) <= kMaxDifference)) {
       fail(`expected the log-probability ${likeliest} of one more token, found ${found.at(-1)}`);
     }
-    if (!(Math.abs(answers.peer[i].at(-1) - likeliest) <= kMostDifferenceOfPeer)) {
+    if (!(Math.abs(answers.peer[i].at(-1) - likeliest) <= kMaxDifferenceOfPeer)) {
       fail(`${servers.peer.command[0]}: expected the log-probability ${likeliest}, found ${answers.peer[i]}`);
     }
   });

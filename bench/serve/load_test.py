@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from load import arrival_times, parse_options  # noqa: E402
-from statistics_of_load import Answer, meets, most_at_once, percentile, summary, table, wrong_lengths  # noqa: E402
+from statistics_of_load import Answer, meets, max_at_once, percentile, summary, table, wrong_lengths  # noqa: E402
 
 MOCK = HERE.parent.parent / "tests/page/mock_server.mjs"
 NODE = shutil.which("node") or shutil.which("nodejs")
@@ -73,7 +73,7 @@ class Definitions(unittest.TestCase):
 
     def test_requests_at_once(self):
         spans = [Answer(sent=0, finished=2), Answer(sent=1, finished=3), Answer(sent=2, finished=4)]
-        self.assertEqual(most_at_once(spans), 2)
+        self.assertEqual(max_at_once(spans), 2)
 
     def test_other_lengths_than_asked_for_are_found(self):
         short = Answer(output_tokens=3, expected_tokens=4)

@@ -57,7 +57,7 @@ def percentile(values, percent):
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def most_at_once(answers):
+def max_at_once(answers):
     """How many requests were under way at the same time."""
     events = [(answer.sent, 1) for answer in answers] + [(answer.finished, -1) for answer in answers]
     most = running = 0
@@ -100,7 +100,7 @@ def summary(answers, duration, objectives=None):
         "duration": duration,
         "completed": len(good),
         "failed": failures(answers),
-        "max_concurrent_requests": most_at_once(answers),
+        "max_concurrent_requests": max_at_once(answers),
         "total_input_tokens": inputs,
         "total_cached_tokens": sum(answer.cached_tokens for answer in good),
         "total_output_tokens": outputs,

@@ -33,7 +33,7 @@ struct DraftQuery {
   // tokens.
   std::span<const TokenId> tokens{};
   std::size_t prompt_tokens = 0;
-  std::size_t most = 0;  // maximum number of draft tokens
+  std::size_t max_tokens = 0;  // maximum number of draft tokens
   // The sequence's request; null: unknown. Valid only during the call. The random draw for a token depends
   // only on `seed`, `sample` and the token's position in the sequence (from 0). A source that uses the same
   // draws predicts more tokens correctly.
@@ -51,7 +51,7 @@ class DraftSource {
  public:
   virtual ~DraftSource() = default;
 
-  // Returns one draft per query, with 0 to `most` tokens from the vocabulary. If draft() throws
+  // Returns one draft per query, with 0 to `max_tokens` tokens from the vocabulary. If draft() throws
   // std::bad_alloc, the step runs without drafts. After any other exception or an invalid draft, the engine
   // stops calling the source (SpeculationCounts::failure). Drafts never change the generated text.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;

@@ -33,10 +33,10 @@ struct LeaderStatus {
   // prompts (limited by EngineOptions::max_queue_tokens).
   std::size_t queued_requests = 0;
   std::size_t queued_prompt_tokens = 0;
-  // How many requests submit() accepts: now (queue_room) and when the engine is idle (most_queued). Both
+  // How many requests submit() accepts: now (queue_room) and when the engine is idle (max_queued). Both
   // include requests that can start immediately. SIZE_MAX without EngineOptions::max_queue.
   std::size_t queue_room = SIZE_MAX;
-  std::size_t most_queued = SIZE_MAX;
+  std::size_t max_queued = SIZE_MAX;
   // Counts since the engine was opened.
   std::uint64_t prompt_tokens = 0;           // tokens of submitted prompts, each prompt counted once
   std::uint64_t computed_prompt_tokens = 0;  // without cached tokens; a preempted prompt counts again

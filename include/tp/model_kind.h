@@ -16,7 +16,7 @@ enum class ModelKind : std::uint8_t {
   diffusion,      // fills in masked tokens, in any order
   seq2seq,     // an encoder, and a decoder that attends to the encoder's states and predicts the next token
   non_causal,  // a decoder whose tokens also attend to later tokens, so that it cannot predict them
-  drafter      // guesses another model's tokens from this model's hidden states
+  drafter      // drafts another model's tokens from this model's hidden states
 };
 
 // "a decoder", "a masked language model", ... for error messages.

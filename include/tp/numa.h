@@ -6,11 +6,11 @@
 
 namespace tp {
 
-inline constexpr std::size_t kMostNumaNodes = 64;
+inline constexpr std::size_t kMaxNumaNodes = 64;
 
 // Number of pages on each node, in a sample of resident pages.
 struct NodePages {
-  std::uint32_t on_node[kMostNumaNodes] = {};
+  std::uint32_t on_node[kMaxNumaNodes] = {};
 
   std::uint64_t total() const {
     std::uint64_t sum = 0;
@@ -20,7 +20,7 @@ struct NodePages {
   // Fraction of pages outside `nodes` (bit n: node n). 0 if no pages were counted.
   double remote_share(std::uint64_t nodes) const {
     std::uint64_t remote = 0;
-    for (std::size_t node = 0; node < kMostNumaNodes; ++node)
+    for (std::size_t node = 0; node < kMaxNumaNodes; ++node)
       remote += (nodes >> node & 1) != 0 ? 0 : on_node[node];
     const std::uint64_t all = total();
     return all == 0 ? 0.0 : static_cast<double>(remote) / static_cast<double>(all);

@@ -9,8 +9,8 @@ BenchCeilings::BenchCeilings(Engine& engine, const PeakRates& peaks)
     : engine_(engine),
       before_(peaks),
       after_(peaks),
-      least_streaming_(peaks.streaming_bytes_per_second),
-      most_streaming_(peaks.streaming_bytes_per_second) {}
+      min_streaming_(peaks.streaming_bytes_per_second),
+      max_streaming_(peaks.streaming_bytes_per_second) {}
 
 void BenchCeilings::measure() {
   constexpr double kOften = 1.0;  // seconds
@@ -20,8 +20,8 @@ void BenchCeilings::measure() {
   since_.restart();
   if (!now) return;
   after_ = *now;
-  least_streaming_ = std::min(least_streaming_, now->streaming_bytes_per_second);
-  most_streaming_ = std::max(most_streaming_, now->streaming_bytes_per_second);
+  min_streaming_ = std::min(min_streaming_, now->streaming_bytes_per_second);
+  max_streaming_ = std::max(max_streaming_, now->streaming_bytes_per_second);
 }
 
 PeakRates BenchCeilings::mean() const {

@@ -24,16 +24,16 @@ class BenchCeilings {
   PeakRates mean() const;
 
   // The slowest and fastest streaming rates of all measurements, in bytes per second.
-  double least_streaming() const { return least_streaming_; }
-  double most_streaming() const { return most_streaming_; }
+  double min_streaming() const { return min_streaming_; }
+  double max_streaming() const { return max_streaming_; }
 
  private:
   Engine& engine_;
   PeakRates before_;
   PeakRates after_;
   Stopwatch since_;
-  double least_streaming_;
-  double most_streaming_;
+  double min_streaming_;
+  double max_streaming_;
 };
 
 }  // namespace tp

@@ -73,8 +73,8 @@ std::string bench_heading(BenchFormat format, const BenchSetup& setup) {
   return {};
 }
 
-std::string text_of(const BenchSummary& summary, const Engine& engine, BenchFormat format,
-                    const BenchSetup& setup) {
+std::string format_summary(const BenchSummary& summary, const Engine& engine, BenchFormat format,
+                           const BenchSetup& setup) {
   nlohmann::json row = row_json(summary, engine);
   if (format == BenchFormat::table) return line_text(summary, row);
   if (format == BenchFormat::markdown) return markdown_row(summary, row);

@@ -17,7 +17,7 @@ std::string bench_heading(BenchFormat format, const BenchSetup& setup);
 
 // Returns one row. A table row is followed by lines about anything unusual. A JSON row is one line with one
 // object. JSON and CSV rows also contain the setup.
-std::string text_of(const BenchSummary& summary, const Engine& engine, BenchFormat format,
-                    const BenchSetup& setup);
+std::string format_summary(const BenchSummary& summary, const Engine& engine, BenchFormat format,
+                           const BenchSetup& setup);
 
 }  // namespace tp

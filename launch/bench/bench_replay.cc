@@ -17,8 +17,8 @@ std::size_t BenchReplay::longest() const {
 
 void BenchReplay::add_to(EngineOptions& options, EngineHooks& hooks, std::size_t vocab_size) const {
   if (options.speculation.drafts == DraftKind::none) options.speculation.drafts = DraftKind::ngram;
-  const auto wrap = [replayed = replayed, vocab_size](std::unique_ptr<DraftSource> guesses) {
-    return std::make_unique<ReplaySource>(replayed, std::move(guesses), vocab_size);
+  const auto wrap = [replayed = replayed, vocab_size](std::unique_ptr<DraftSource> source) {
+    return std::make_unique<ReplaySource>(replayed, std::move(source), vocab_size);
   };
   hooks.internal = std::make_shared<InternalHooks>(InternalHooks{.wrap_draft_source = wrap});
 }
@@ -47,14 +47,15 @@ std::string ReplayTurns::summary() const {
     ratios.push_back(drafted[turn].tokens_per_second() / plain[turn].tokens_per_second());
   std::ranges::sort(ratios);
   const BenchRow& last = drafted.back();
-  const auto guessed = static_cast<double>(last.speculation.drafted_tokens());
+  const auto draft_tokens = static_cast<double>(last.speculation.drafted_tokens());
   const auto accepted = static_cast<double>(last.speculation.accepted_tokens());
   return fmt::format(
       "{}: {:.2f} times as fast with drafts ({:.2f} to {:.2f} in {} turns), {:.2f} tokens of a text in a "
       "step, "
       "{:.0f} of {:.0f} draft tokens accepted\n",
       last.text, ratios[ratios.size() / 2], ratios.front(), ratios.back(), ratios.size(),
-      static_cast<double>(last.tokens) / static_cast<double>(last.steps * last.batch), accepted, guessed);
+      static_cast<double>(last.tokens) / static_cast<double>(last.steps * last.batch), accepted,
+      draft_tokens);
 }
 
 }  // namespace tp

@@ -11,8 +11,8 @@ BenchSummary summary_of(std::vector<BenchRow> runs) {
   const std::size_t median = (runs.size() - 1) / 2;
   BenchSummary summary{.row = {},
                        .runs = runs.size(),
-                       .least = runs.front().tokens_per_second(),
-                       .most = runs.back().tokens_per_second()};
+                       .min = runs.front().tokens_per_second(),
+                       .max = runs.back().tokens_per_second()};
   summary.row = std::move(runs[median]);
   return summary;
 }

@@ -13,15 +13,15 @@ namespace tp {
 struct BenchSummary {
   BenchRow row;          // the run with the median speed
   std::size_t runs = 1;  // number of runs that count
-  double least = 0.0;    // tokens/s of the slowest run
-  double most = 0.0;
+  double min = 0.0;      // tokens/s of the slowest run
+  double max = 0.0;
   PeakRates before{};  // the machine's peak rates before the run
   PeakRates after{};
   PeakRates peaks{};  // mean of before and after
   StepCost work{};    // work of one step of the row
 
   // The difference between the fastest and the slowest run, as a fraction of the median.
-  double spread() const { return (most - least) / row.tokens_per_second(); }
+  double spread() const { return (max - min) / row.tokens_per_second(); }
 };
 
 // Summarizes at least one run. If there are several runs, the first one only warms up caches and clocks, so

@@ -69,9 +69,9 @@ const ReplayedTexts::Pair* ReplayedTexts::find(std::span<const TokenId> prompt) 
   return found == pairs_.end() ? nullptr : &found->second;
 }
 
-ReplaySource::ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::unique_ptr<DraftSource> guesses,
+ReplaySource::ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::unique_ptr<DraftSource> source,
                            std::size_t vocab_size)
-    : texts_(std::move(texts)), guesses_(std::move(guesses)), vocab_size_(vocab_size) {}
+    : texts_(std::move(texts)), source_(std::move(source)), vocab_size_(vocab_size) {}
 
 // Returns a draft for each query whose text is a replayed one. Other queries get empty drafts.
 std::vector<Draft> ReplaySource::draft(std::span<const DraftQuery> queries) {
@@ -85,11 +85,11 @@ std::vector<Draft> ReplaySource::draft(std::span<const DraftQuery> queries) {
     places.push_back(i);
   }
   if (known.empty()) return drafts;
-  std::vector<Draft> guesses = guesses_->draft(known);
+  std::vector<Draft> real = source_->draft(known);
   for (std::size_t i = 0; i < known.size(); ++i) {
     const ReplayedTexts::Pair& pair = *sequences_.at(known[i].sequence);
     const std::size_t size = known[i].tokens.size();
-    Draft& draft = drafts[places[i]] = std::move(guesses[i]);
+    Draft& draft = drafts[places[i]] = std::move(real[i]);
     draft.shorten_to(pair.replayed.size() - size);
     for (std::size_t j = 0; j < draft.tokens.size(); ++j) {
       const bool is_right = draft.tokens[j] == pair.real[size + j];
@@ -111,7 +111,7 @@ DraftQuery ReplaySource::real_query(const DraftQuery& query, const ReplayedTexts
 
 void ReplaySource::learn_from(const DraftQuery& text) {
   const ReplayedTexts::Pair* const pair = follow(text);
-  if (pair != nullptr) guesses_->learn_from(real_query(text, *pair));
+  if (pair != nullptr) source_->learn_from(real_query(text, *pair));
 }
 
 const ReplayedTexts::Pair* ReplaySource::follow(const DraftQuery& query) {
@@ -126,7 +126,7 @@ const ReplayedTexts::Pair* ReplaySource::follow(const DraftQuery& query) {
 
 void ReplaySource::end(std::uint64_t sequence) {
   sequences_.erase(sequence);
-  guesses_->end(sequence);
+  source_->end(sequence);
 }
 
 }  // namespace tp

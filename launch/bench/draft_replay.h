@@ -50,7 +50,7 @@ class ReplayedTexts {
 // own token, a wrong one becomes a wrong token. So the acceptance rate is the real text's.
 class ReplaySource : public DraftSource {
  public:
-  ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::unique_ptr<DraftSource> guesses,
+  ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::unique_ptr<DraftSource> source,
                std::size_t vocab_size);
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
@@ -62,7 +62,7 @@ class ReplaySource : public DraftSource {
   const ReplayedTexts::Pair* follow(const DraftQuery& query);
 
   std::shared_ptr<const ReplayedTexts> texts_;
-  std::unique_ptr<DraftSource> guesses_;
+  std::unique_ptr<DraftSource> source_;
   std::size_t vocab_size_;
   std::unordered_map<std::uint64_t, const ReplayedTexts::Pair*> sequences_;
 };

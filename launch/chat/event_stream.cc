@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -16,10 +16,10 @@ void EventStream::read(std::string_view bytes) {
     const std::size_t end = bytes.find('\n');
     line_ += bytes.substr(0, end);
     require<RequestError>(
-        line_.size() + data_.size() <= kMostBytes,
+        line_.size() + data_.size() <= kMaxBytes,
         "the answer broke off: expected events of at most {} bytes, found more; is this the "
         "address of an API?",
-        kMostBytes);
+        kMaxBytes);
     if (end == bytes.npos) return;
     bytes.remove_prefix(end + 1);
     end_line();

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostErrorBytes = std::size_t{64} << 10;
-constexpr std::size_t kMostListBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxErrorBytes = std::size_t{64} << 10;
+constexpr std::size_t kMaxListBytes = std::size_t{4} << 20;
 
 std::string api_address(std::string url) {
   if (url.find("://") == url.npos) url = "http://" + url;
@@ -88,7 +88,7 @@ std::vector<ServedModel> ServerClient::models() {
               head = found;
               return true;
             },
-            [&](std::string_view bytes) { return keep(body, bytes, kMostListBytes); }});
+            [&](std::string_view bytes) { return keep(body, bytes, kMaxListBytes); }});
   if (head.status != 200) refuse(head, body);
   const Json list = Json::parse(body, nullptr, false);
   std::vector<ServedModel> models;
@@ -133,7 +133,7 @@ void ServerClient::chat(const nlohmann::ordered_json& request,
     receive(chunk);
   });
   const auto on_body = [&](std::string_view bytes) {
-    if (head.status != 200 || !is_stream(head)) return keep(refusal, bytes, kMostErrorBytes);
+    if (head.status != 200 || !is_stream(head)) return keep(refusal, bytes, kMaxErrorBytes);
     events.read(bytes);
     return !is_done;
   };

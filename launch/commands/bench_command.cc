@@ -122,11 +122,11 @@ RunsOfPhases measure_texts(Engine& engine, const SamplingParams& sampling, const
 // Returns a line if the machine's speed has changed, otherwise nothing.
 std::string moved_text(const BenchCeilings& ceilings) {
   constexpr double kMuch = 1.1;
-  if (ceilings.most_streaming() < kMuch * ceilings.least_streaming()) return {};
+  if (ceilings.max_streaming() < kMuch * ceilings.min_streaming()) return {};
   return fmt::format(
       "the machine's peak bandwidth was between {:.3g} and {:.3g} GB/s meanwhile; compare in turns "
       "(bench/compare)\n",
-      ceilings.least_streaming() / 1e9, ceilings.most_streaming() / 1e9);
+      ceilings.min_streaming() / 1e9, ceilings.max_streaming() / 1e9);
 }
 
 void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, const BenchSetup& setup,
@@ -150,7 +150,7 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, cons
       summary.after = ceilings.after();
       summary.peaks = ceilings.mean();
       summary.work = work.of_step(summary.row);
-      output.write(text_of(summary, engine, format, setup));
+      output.write(format_summary(summary, engine, format, setup));
       last = std::move(summary.row.ranks);
     }
   };
@@ -182,8 +182,8 @@ CheckpointConfig config_of(const BenchFlags& flags) {
 
 // The model's maximum sequence length, which is known before it is loaded.
 std::size_t longest_sequence(const BenchFlags& flags, const CheckpointConfig& config) {
-  const std::size_t most = make_spec(config).max_position_embeddings;
-  return flags.engine.options.max_length == 0 ? most : std::min(most, flags.engine.options.max_length);
+  const std::size_t max = make_spec(config).max_position_embeddings;
+  return flags.engine.options.max_length == 0 ? max : std::min(max, flags.engine.options.max_length);
 }
 
 // Defaults are reduced if sequences are short.

@@ -5,6 +5,7 @@
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
 #include "runtime/api/rounded.h"
+#include "runtime/text/embedder.h"
 #include "runtime/text/probabilities.h"
 
 #include <algorithm>
@@ -51,9 +52,8 @@ void classify(Engine& engine, const ClassifyFlags& flags, const std::vector<Batc
               ResultOutput& output) {
   std::vector<NamedRequest> requests;
   for (const BatchText& input : inputs) {
-    EncoderInput ids =
-        tokens_of(input, [&](const std::string& text) { return EncoderInput{engine.encode(text)}; });
-    requests.push_back({request_of(std::move(ids)), input.where});
+    const auto encode = [&](const std::string& text) { return prompt_request(engine.encode(text)); };
+    requests.push_back({encode_input(input, encode), input.where});
   }
   const std::vector<std::vector<float>> scores = label_scores(engine, std::move(requests), "classifying");
   const std::vector<std::string>& labels = engine.info().config.labels;

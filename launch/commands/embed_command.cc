@@ -6,6 +6,7 @@
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
 #include "model/files/npy.h"
+#include "runtime/text/embedder.h"
 
 #include <map>
 #include <optional>
@@ -56,12 +57,12 @@ void write_embeddings(Engine& engine, const EmbedFlags& flags, const std::vector
   std::vector<NamedRequest> requests;
   std::vector<std::size_t> tokens;
   for (const BatchText& input : inputs) {
-    EncoderInput ids =
-        tokens_of(input, [&](const std::string& text) { return embedder.encode(text, flags.prompt_name); });
+    Request request = encode_input(
+        input, [&](const std::string& text) { return embedder.encode(text, flags.prompt_name); });
     if (flags.truncate)
-      truncate(ids, embedder.max_length(), [&](TokenId id) { return engine.is_special(id); });
-    tokens.push_back(ids.ids.size());
-    requests.push_back({embedder.make_request(std::move(ids)), input.where});
+      truncate(request, embedder.max_length(), [&](TokenId id) { return engine.is_special(id); });
+    tokens.push_back(request.prompt.size());
+    requests.push_back({embedder.ask_for_state(std::move(request)), input.where});
   }
   std::vector<std::vector<float>> embeddings = pooled_states(engine, std::move(requests), "embedding");
   for (std::vector<float>& embedding : embeddings)

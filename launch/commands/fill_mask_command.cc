@@ -6,6 +6,7 @@
 #include "launch/options/text_inputs.h"
 #include "launch/ranks/engine_command.h"
 #include "runtime/api/rounded.h"
+#include "runtime/text/embedder.h"
 #include "runtime/text/finite_results.h"
 #include "tp/internal/require.h"
 
@@ -79,8 +80,8 @@ void fill_masks(Engine& engine, const FillMaskFlags& flags, const std::vector<Ba
   const TokenId mask = mask_of(engine, flags);
   std::vector<NamedRequest> requests;
   for (const BatchText& input : inputs) {
-    Request request = request_of(
-        tokens_of(input, [&](const std::string& text) { return EncoderInput{engine.encode(text)}; }));
+    Request request =
+        encode_input(input, [&](const std::string& text) { return prompt_request(engine.encode(text)); });
     for (std::size_t i = 0; i < request.prompt.size(); ++i) {
       if (request.prompt[i] == mask) request.candidates_at.push_back(i);
     }

@@ -42,7 +42,7 @@ constexpr const char* kGatewayFooter =
     "requests and end; a second signal ends at once. Exit status: 0 ended by a signal, 1 error, 2 usage\n"
     "error, also of a server";
 
-constexpr std::size_t kMostConnections = 4096;
+constexpr std::size_t kMaxConnections = 4096;
 constexpr int kUsageError = 2;
 
 // Prints a message on the gateway's thread, which must not wait for a reader of the log.
@@ -73,7 +73,7 @@ struct GatewayFlags {
 
   GatewayOptions options() const {
     GatewayOptions options{.host = host, .port = static_cast<std::uint16_t>(port), .keep_bytes = keep_bytes};
-    options.limits.connections = allow_many_connections(kMostConnections, 2);
+    options.limits.connections = allow_many_connections(kMaxConnections, 2);
     options.access = access.rules();
     options.config = models();
     options.supervisor = {.same_bits = !any_bits,

@@ -150,7 +150,7 @@ int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& pr
                    .template_file = flags.template_file,
                    .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
                    // The engine gets twice the requests that can run, so no step lacks sequences.
-                   .most_at_once = 2 * flags.engine.options.max_sequences,
+                   .max_at_once = 2 * flags.engine.options.max_sequences,
                    .reports_times = flags.json,
                    // A reader of a pipe may show texts on the same terminal.
                    .shows_progress = !prepared.output->is_terminal() &&

@@ -16,9 +16,8 @@ struct HiddenFlags {
   std::string output;
 };
 
-void write_hidden_states(Engine& engine, const EncoderInput& input, const HiddenFlags& flags) {
-  NpyWriter writer(flags.output, input.ids.size(), engine.info().state_size);
-  Request request = request_of(input);
+void write_hidden_states(Engine& engine, Request request, const HiddenFlags& flags) {
+  NpyWriter writer(flags.output, request.prompt.size(), engine.info().state_size);
   request.prompt_hidden = true;
   run_sequences(
       engine, {{std::move(request), flags.token_file}}, "computing hidden states",
@@ -30,7 +29,7 @@ void write_hidden_states(Engine& engine, const EncoderInput& input, const Hidden
 }
 
 int run_hidden(const CLI::App& command, const HiddenFlags& flags) {
-  EncoderInput input;
+  Request input;
   const auto prepare = [&] { input = read_input_file(flags.token_file); };
   const auto compute = [&](Engine& engine) { write_hidden_states(engine, input, flags); };
   return run_engine_command(command, flags.engine, Task::hidden, prepare, compute);

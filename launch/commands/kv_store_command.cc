@@ -4,7 +4,7 @@
 #include "launch/ranks/on_first_rank.h"
 #include "model/files/parse_number.h"
 #include "model/files/printable.h"
-#include "runtime/store/store_limit.h"
+#include "runtime/store/files/store_limit.h"
 #include "runtime/text/format_bytes.h"
 
 #include <chrono>

@@ -49,20 +49,21 @@ class UnusableLogits {
 };
 
 // Writes a classifier's scores of the sequence: [1, labels].
-void write_scores(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
+void write_scores(Engine& engine, const Request& input, const LogitsFlags& flags) {
   const std::vector<float> scores =
-      label_scores(engine, {{request_of(input), flags.token_file}}, "computing logits").front();
+      label_scores(engine, {{input, flags.token_file}}, "computing logits").front();
   NpyWriter writer(flags.output, 1, scores.size());
   writer.append(TensorView<const float>(scores.data(), 1, scores.size()));
   writer.finish();
 }
 
 // Writes the logits of all tokens, or of the decoder's tokens: [tokens, vocab_size].
-void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
+void write_logits(Engine& engine, const Request& input, const LogitsFlags& flags) {
   const std::string& path = flags.output;
   const bool is_seq2seq = engine.info().kind == ModelKind::seq2seq;
   // Without ids, the decoder begins with the model's start token.
-  const std::size_t rows = is_seq2seq ? std::max<std::size_t>(input.decoder_ids.size(), 1) : input.ids.size();
+  const std::size_t rows =
+      is_seq2seq ? std::max<std::size_t>(input.decoder_prompt.size(), 1) : input.prompt.size();
   NpyWriter writer(path, rows, engine.info().config.vocab_size);
   ProgressBar bar("computing logits");
   // A disk error must not leave the step while other ranks compute it.
@@ -77,7 +78,7 @@ void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& 
     }
     bar.update(static_cast<double>(position + 1) / static_cast<double>(rows));
   };
-  Request request = request_of(input);
+  Request request = input;
   request.prompt_logits = true;
   request.bidirectional = flags.bidirectional;
   engine.run(std::move(request), [&](const Event& event) {
@@ -91,7 +92,7 @@ void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& 
 }
 
 int run_logits(const CLI::App& command, const LogitsFlags& flags) {
-  EncoderInput input;
+  Request input;
   const auto prepare = [&] { input = read_input_file(flags.token_file); };
   const auto compute = [&](Engine& engine) {
     const bool of_sequence = engine.info().kind == ModelKind::classifier;

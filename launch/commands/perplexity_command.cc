@@ -165,7 +165,7 @@ std::string json_of(const Result& result, const PerplexityFlags& flags, const En
   return json_text(object) + "\n";
 }
 
-std::string text_of(const Result& result, const PerplexityFlags& flags, const EngineInfo& info) {
+std::string describe_result(const Result& result, const PerplexityFlags& flags, const EngineInfo& info) {
   std::string text = fmt::format("perplexity     {:.4f}\nnats per token {:.5f}\n", result.perplexity(),
                                  result.nll_per_token());
   if (const auto bits = result.bits_per_byte()) text += fmt::format("bits per byte  {:.5f}\n", *bits);
@@ -185,12 +185,12 @@ int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::s
         : material.ids
             ? measure_chunks(engine, flags.llama_cpp, *material.ids, material.name)
             : measure_chunks(engine, flags.llama_cpp, ids_of_text(engine, *material.text), material.name);
-    output.write(flags.json ? json_of(result, engine.info(), ranks) : text_of(result));
+    output.write(flags.json ? json_of(result, engine.info(), ranks) : format_llama_cpp(result));
   } else {
     choose_window(flags, engine.info());
     const Result result = measure(engine, flags, material);
     output.write(flags.json ? json_of(result, flags, engine.info(), ranks)
-                            : text_of(result, flags, engine.info()));
+                            : describe_result(result, flags, engine.info()));
   }
   output.finish();
   return 0;

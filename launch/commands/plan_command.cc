@@ -65,13 +65,13 @@ void require_split_ranks(const PlanFlags& flags) {
       "cannot divide the model as asked: expected a number of --split for each of the {} ranks "
       "(--hosts {} times --ranks-per-host {}), found {}; change one of the three",
       flags.hosts * each, flags.hosts, each, shares);
-  const bool is_in_table = shares <= kMostPlannedRanks && std::has_single_bit(shares);
+  const bool is_in_table = shares <= kMaxPlannedRanks && std::has_single_bit(shares);
   require<ConfigError>(
       flags.hosts != 0 || shares == 0 || is_in_table,
       "cannot divide the model as asked: expected one of the table's numbers of ranks, 1, 2, "
       "4, ... {}, found {} numbers of --split; name the ranks with --hosts and "
       "--ranks-per-host",
-      kMostPlannedRanks, shares);
+      kMaxPlannedRanks, shares);
 }
 
 void plan(const PlanFlags& flags) {

@@ -161,7 +161,7 @@ void add_quantize_command(CLI::App& app, int& /*status*/) {
       ->required();
   add_lora_option(*command, flags->adapters);
   command->add_flag("--force", flags->force, "Replace an existing file");
-  options.add("--threads", flags->threads, "N", whole_number(1, kMostThreads),
+  options.add("--threads", flags->threads, "N", whole_number(1, kMaxThreads),
               "Threads (default: OMP_NUM_THREADS, else one per core that the process may use)");
   command->add_flag("--json", flags->json, "Print the summary as JSON");
   command->footer(kQuantizeExamples);

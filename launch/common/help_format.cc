@@ -13,7 +13,7 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMost = 100;  // columns of help, for which footers are written
+constexpr std::size_t kMax = 100;  // columns of help, for which footers are written
 
 // The options that most people need, in this order.
 constexpr std::string_view kCommon[] = {
@@ -105,9 +105,8 @@ std::string rewrapped(const std::string& text, std::size_t width) {
 }  // namespace
 
 std::size_t help_columns() {
-  constexpr std::size_t kLeast = 50;
-  return leads_to_terminal(STDOUT_FILENO) ? std::clamp(terminal_columns(STDOUT_FILENO), kLeast, kMost)
-                                          : kMost;
+  constexpr std::size_t kMin = 50;
+  return leads_to_terminal(STDOUT_FILENO) ? std::clamp(terminal_columns(STDOUT_FILENO), kMin, kMax) : kMax;
 }
 
 HelpFormat::HelpFormat(std::size_t columns) : columns_(columns) {

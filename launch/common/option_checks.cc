@@ -82,11 +82,11 @@ std::string advice_about_type(const std::string& name) {
 
 }  // namespace
 
-CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
-  const std::string range = fmt::format("from {} to {}", least, most);
+CLI::Validator whole_number(std::uint64_t min, std::uint64_t max) {
+  const std::string range = fmt::format("from {} to {}", min, max);
   const auto check = [=](std::string& text) -> std::string {
     const auto value = parse_number<std::uint64_t>(text);
-    return value && *value >= least && *value <= most ? "" : expected("a whole number " + range, text);
+    return value && *value >= min && *value <= max ? "" : expected("a whole number " + range, text);
   };
   return CLI::Validator(check, "");
 }
@@ -99,12 +99,12 @@ CLI::Validator number() {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator amount(double most) {
-  const auto check = [most](std::string& text) -> std::string {
+CLI::Validator amount(double max) {
+  const auto check = [max](std::string& text) -> std::string {
     const auto value = parse_number<double>(text);
-    return value && *value > 0.0 && *value <= most
+    return value && *value > 0.0 && *value <= max
                ? ""
-               : expected(fmt::format("a number above 0, up to {}", most), text);
+               : expected(fmt::format("a number above 0, up to {}", max), text);
   };
   return CLI::Validator(check, "");
 }
@@ -115,8 +115,8 @@ CLI::Validator gigabytes() {
     for (const std::string_view unit : {"B", "G"})
       if (plain.ends_with(unit)) plain.pop_back();
     const auto value = parse_number<double>(plain);
-    if (!value || *value <= 0.0 || *value > kMostGigabytes)
-      return expected(fmt::format("a number of gigabytes above 0, up to {}", kMostGigabytes), text);
+    if (!value || *value <= 0.0 || *value > kMaxGigabytes)
+      return expected(fmt::format("a number of gigabytes above 0, up to {}", kMaxGigabytes), text);
     text = plain;
     return {};
   };

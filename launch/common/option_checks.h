@@ -14,20 +14,20 @@
 namespace tp {
 
 // An upper bound on token counts that leaves room for arithmetic.
-constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMaxTokens = std::uint64_t{1} << 40;
 
 // "expected a whole number from 1 to 1024, found 0"
-CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostTokens);
+CLI::Validator whole_number(std::uint64_t min, std::uint64_t max = kMaxTokens);
 
 // "expected a number, found abc". SamplingParams::validate checks ranges.
 CLI::Validator number();
 
-inline constexpr double kMostGigabytes = 1e9;
+inline constexpr double kMaxGigabytes = 1e9;
 // A number of gigabytes: "5", "5G" or "5GB". Removes the unit.
 CLI::Validator gigabytes();
 
-// A number above 0 and up to `most`.
-CLI::Validator amount(double most);
+// A number above 0 and up to `max`.
+CLI::Validator amount(double max);
 
 // "expected a file, found an empty value; is a variable unset?" `what` is "a file".
 CLI::Validator not_empty(std::string what);

@@ -42,7 +42,7 @@ nlohmann::json line_for(const AnswerFacts& facts, std::size_t index, std::size_t
 }
 
 // Returns the error, with the line's number if the request is from a batch.
-std::string text_of(const AnswerFacts& facts, const std::string& error) {
+std::string error_at_place(const AnswerFacts& facts, const std::string& error) {
   return facts.where.empty() ? error : fmt::format("{}: {}", facts.where, error);
 }
 
@@ -76,11 +76,11 @@ void GenerateOutput::fail(const AnswerFacts& facts, const std::string& error) {
   if (!style_.json) {
     print_message(fmt::format("tp-infer: prompt {}: {}", index + 1, with_flags(error)));
   } else if (facts.form != AnswerFacts::Form::line) {
-    write_json(
-        openai_batch_line(facts.id, 400, openai_error({.status = 400, .message = text_of(facts, error)})));
+    write_json(openai_batch_line(facts.id, 400,
+                                 openai_error({.status = 400, .message = error_at_place(facts, error)})));
   } else {
     nlohmann::json line = line_for(facts, index, 0);
-    add_error(line, text_of(facts, error));
+    add_error(line, error_at_place(facts, error));
     write_json(line);
   }
 }
@@ -217,7 +217,7 @@ void GenerateOutput::write_line(const Answer& answer, std::size_t sample) const 
   const Continuation& continuation = answer.completion.continuations[sample];
   nlohmann::json line = line_for(answer.completion.facts, answer.index, sample);
   if (!continuation.error.empty()) {
-    add_error(line, text_of(answer.completion.facts, continuation.error));
+    add_error(line, error_at_place(answer.completion.facts, continuation.error));
   } else {
     line["text"] = engine_.has_tokenizer() ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
     line["token_ids"] = continuation.token_ids;
@@ -267,7 +267,7 @@ void GenerateOutput::write_openai_line(const Answer& answer) const {
       [](const Continuation& continuation) { return continuation.finish_reason == FinishReason::error; });
   if (failed != continuations.end())
     return write_json(openai_batch_line(
-        facts.id, 500, openai_error({.status = 500, .message = text_of(facts, failed->error)})));
+        facts.id, 500, openai_error({.status = 500, .message = error_at_place(facts, failed->error)})));
   write_json(openai_batch_line(facts.id, 200, openai_body(answer.completion, engine_, style_.model)));
 }
 

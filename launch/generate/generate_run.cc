@@ -44,7 +44,7 @@ void GenerateRun::add(const std::vector<Event>& events) {
 // Takes available requests. An engine without work waits for a request that it can serve, or for the end.
 void GenerateRun::take_requests() {
   has_noted_time_ = false;
-  while (output_.unfinished_requests() < settings_.most_at_once && (take_prompt() || take_line())) {
+  while (output_.unfinished_requests() < settings_.max_at_once && (take_prompt() || take_line())) {
   }
 }
 
@@ -64,8 +64,8 @@ Completion GenerateRun::begin(const BatchText& prompt) const {
   Completion completion{.facts = {.echo = settings_.echoes ? prompt.text.value_or("") : ""},
                         .request = settings_.defaults};
   Request& request = completion.request;
-  request.prompt = prompt.text ? encode_prompt(*prompt.text, engine_) : prompt.tokens.ids;
-  if (!prompt.tokens.decoder_ids.empty()) request.decoder_prompt = prompt.tokens.decoder_ids;
+  request.prompt = prompt.text ? encode_prompt(*prompt.text, engine_) : prompt.tokens.prompt;
+  if (!prompt.tokens.decoder_prompt.empty()) request.decoder_prompt = prompt.tokens.decoder_prompt;
   complete_request(completion, engine_);
   return completion;
 }

@@ -25,7 +25,7 @@ struct GenerateSettings {
   std::filesystem::path model{};            // source of the chat template for conversations, unless ...
   std::string template_file{};              // ... this file contains a template
   const EarlierResults* earlier = nullptr;  // results of an earlier run; null: none
-  std::size_t most_at_once = 1;             // largest number of requests in the engine
+  std::size_t max_at_once = 1;              // largest number of requests in the engine
   bool reports_times = false;               // the output contains the parts of the time
   bool shows_progress = false;              // progress on stderr, at a terminal
   std::size_t requests = 0;                 // number of requests; 0: unknown

@@ -12,7 +12,7 @@ namespace tp {
 namespace {
 
 // This number of requests fills every step, and planning stays quick.
-constexpr std::size_t kMostAtOnce = 1024;
+constexpr std::size_t kMaxAtOnce = 1024;
 
 std::vector<std::size_t> longest_first(const std::vector<NamedRequest>& requests) {
   std::vector<std::size_t> order(requests.size());
@@ -78,7 +78,7 @@ void run_sequences(Engine& engine, std::vector<NamedRequest> requests, const std
     }
   };
   while (ended < requests.size()) {
-    while (submitted < requests.size() && submitted - ended < kMostAtOnce) submit(order[submitted++]);
+    while (submitted < requests.size() && submitted - ended < kMaxAtOnce) submit(order[submitted++]);
     engine.step();
     if (thrown) std::rethrow_exception(thrown);
     progress.show();

@@ -16,8 +16,8 @@ namespace tp {
 namespace {
 
 // A slower transfer counts as stalled.
-constexpr long kLeastBytesPerSecond = 1024;
-constexpr std::size_t kMostFields = 200;
+constexpr long kMinBytesPerSecond = 1024;
+constexpr std::size_t kMaxFields = 200;
 
 // State of one response while libcurl calls back. Stores exceptions, because they must not pass through its C
 // code.
@@ -63,7 +63,7 @@ std::size_t on_head_line(char* data, std::size_t, std::size_t size, void* user) 
     return size;
   }
   const std::size_t colon = line.find(':');
-  if (colon == line.npos || transfer.head.fields.size() >= kMostFields) return size;
+  if (colon == line.npos || transfer.head.fields.size() >= kMaxFields) return size;
   std::string name(line.substr(0, colon));
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -157,7 +157,7 @@ void set_patience(CURL* curl, const OutgoingRequest& request, std::chrono::secon
   if (request.may_pause) {
     curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);  // notices that the other host is gone
   } else {
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kMinBytesPerSecond);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, seconds);
   }
 }

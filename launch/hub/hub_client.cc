@@ -38,9 +38,9 @@ HubClient::HubClient(HttpClient& http, HubSettings settings, Retries::Sleep slee
 
 void HubClient::get(const HubPurpose& purpose, const std::string& url, std::uint64_t first_byte,
                     const HttpReceiver& receiver) {
-  constexpr int kMostRedirects = 10;
+  constexpr int kMaxRedirects = 10;
   std::string next = url;
-  for (int hop = 0; hop <= kMostRedirects; ++hop) {
+  for (int hop = 0; hop <= kMaxRedirects; ++hop) {
     const std::string target = get_once(purpose, next, first_byte, receiver);
     if (target.empty()) return;
     const std::string address = redirected(next, target);
@@ -50,12 +50,12 @@ void HubClient::get(const HubPurpose& purpose, const std::string& url, std::uint
     next = address;
   }
   throw_error<DownloadError>("{}: expected at most {} redirects, found another one, to {}; check HF_ENDPOINT",
-                             purpose.what, kMostRedirects, printable(next));
+                             purpose.what, kMaxRedirects, printable(next));
 }
 
 std::string HubClient::get_once(const HubPurpose& purpose, const std::string& url, std::uint64_t first_byte,
                                 const HttpReceiver& receiver) {
-  constexpr std::size_t kMostIgnored = 64 << 10;  // bytes of the body of a redirect or an error
+  constexpr std::size_t kMaxIgnored = 64 << 10;  // bytes of the body of a redirect or an error
   const bool is_own = origin_of(url) == origin_;
   HttpHead head;
   bool is_content = false;
@@ -69,7 +69,7 @@ std::string HubClient::get_once(const HubPurpose& purpose, const std::string& ur
   const auto on_body = [&](std::string_view bytes) {
     if (is_content) return receiver.body(bytes);
     ignored += bytes.size();
-    return ignored <= kMostIgnored;
+    return ignored <= kMaxIgnored;
   };
   try {
     http_.exchange({.url = url, .token = is_own ? settings_.token : "", .first_byte = first_byte},

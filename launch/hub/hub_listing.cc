@@ -17,8 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLargestDocument = 16 << 20;
-constexpr std::size_t kMostFiles = 100'000;
-constexpr std::size_t kMostPages = 200;  // pages of a thousand files
+constexpr std::size_t kMaxFiles = 100'000;
+constexpr std::size_t kMaxPages = 200;  // pages of a thousand files
 constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 50;
 constexpr std::size_t kSha1Digits = 40;
 constexpr std::size_t kSha256Digits = 64;
@@ -113,7 +113,7 @@ HubListing list_repository(HubClient& client, const std::string& repository, con
   for (std::size_t page = 0; !query.empty(); ++page) {
     const std::string url = tree + query;
     const Reader reader(purpose.what, url);
-    if (page == kMostPages) reader.fail(fmt::format("at most {} pages", kMostPages), "another one");
+    if (page == kMaxPages) reader.fail(fmt::format("at most {} pages", kMaxPages), "another one");
     const HubClient::Document document = client.read(purpose, url, kLargestDocument);
     const json entries = reader.parse(document.text);
     if (!entries.is_array()) reader.fail("a JSON list", entries.type_name());
@@ -122,7 +122,7 @@ HubListing list_repository(HubClient& client, const std::string& repository, con
       listing.files.push_back(file_of(entry, reader));
       if (!paths.insert(listing.files.back().path).second)
         reader.fail("every file once", printable(listing.files.back().path) + " twice");
-      if (listing.files.size() > kMostFiles) reader.fail(fmt::format("at most {} files", kMostFiles), "more");
+      if (listing.files.size() > kMaxFiles) reader.fail(fmt::format("at most {} files", kMaxFiles), "more");
     }
     query = next_query(document.head);
   }

@@ -69,15 +69,15 @@ std::uint64_t size_of(const GgufModel& model, const HubListing& listing) {
 }
 
 // "a.gguf (4.1 GiB), b.gguf (7.2 GiB) and 3 more"
-std::string text_of(const std::vector<GgufModel>& models, const HubListing& listing) {
-  constexpr std::size_t kMost = 30;
+std::string list_models(const std::vector<GgufModel>& models, const HubListing& listing) {
+  constexpr std::size_t kMax = 30;
   std::vector<std::string> texts;
   for (const GgufModel& model : models) {
-    if (texts.size() == kMost) break;
+    if (texts.size() == kMax) break;
     texts.push_back(fmt::format("{} ({})", model.name(), format_bytes(size_of(model, listing))));
   }
   const std::string rest =
-      models.size() > kMost ? fmt::format(" and {} more, which --list shows", models.size() - kMost) : "";
+      models.size() > kMax ? fmt::format(" and {} more, which --list shows", models.size() - kMax) : "";
   return fmt::format("{}{}", fmt::join(texts, ", "), rest);
 }
 
@@ -86,11 +86,11 @@ Selection select_gguf(const HubName& name, const HubListing& listing, const std:
   require<DownloadError>(
       !found.empty(),
       "cannot download {}: expected a GGUF model with this name, found {}; put one of these after the colon",
-      name.text(), text_of(models, listing));
+      name.text(), list_models(models, listing));
   require<DownloadError>(found.size() == 1,
                          "cannot download {}: expected one GGUF model, found {}; name one of these: "
                          "`tp-infer download {}:{}`",
-                         name.text(), text_of(found, listing), name.repository, found.front().name());
+                         name.text(), list_models(found, listing), name.repository, found.front().name());
   Selection selection;
   for (const std::string& file : found.front().files) selection.files.push_back(*listing.find(file));
   selection.model = found.front().name();

@@ -13,7 +13,7 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kUsualFeatures = 256;
-constexpr std::size_t kMostFeatures = 65536;
+constexpr std::size_t kMaxFeatures = 65536;
 
 // Returns the number in "favor:512", 0 for "exact", or nothing for other texts.
 std::optional<std::size_t> favor_features_of(std::string_view text) {
@@ -25,12 +25,12 @@ std::optional<std::size_t> favor_features_of(std::string_view text) {
   if (text.front() != ':') return std::nullopt;
   text.remove_prefix(1);
   const auto features = parse_number<std::size_t>(text);
-  return features && *features >= 1 && *features <= kMostFeatures ? features : std::nullopt;
+  return features && *features >= 1 && *features <= kMaxFeatures ? features : std::nullopt;
 }
 
 std::string check_attention(const std::string& text) {
   if (favor_features_of(text)) return "";
-  return fmt::format("expected exact, favor, or favor:N with 1 to {} features, found {}", kMostFeatures,
+  return fmt::format("expected exact, favor, or favor:N with 1 to {} features, found {}", kMaxFeatures,
                      text.empty() ? "an empty value" : text);
 }
 

@@ -73,7 +73,7 @@ void EngineFlags::add_to(CLI::App& command, WeightNames names) {
   group.add(
       "--packed-cache", [this](const std::string& folder) { options.packed_cache = folder; }, "DIR",
       not_empty("a folder"), "Keep packed weights in this folder, to load faster the next time");
-  group.add("--threads", options.threads, "N", whole_number(1, kMostThreads),
+  group.add("--threads", options.threads, "N", whole_number(1, kMaxThreads),
             "Threads per rank (default: OMP_NUM_THREADS, else its share of the cores)");
   group.add("--prefill-chunk", options.prefill_chunk, "N", whole_number(1, 65536),
             "Maximum prompt tokens per step");

@@ -3,6 +3,7 @@
 #include "launch/common/json_text.h"
 #include "model/files/strict_json.h"
 #include "runtime/api/prompt_ids.h"
+#include "runtime/text/embedder.h"
 #include "tp/internal/require.h"
 
 #include <fstream>
@@ -41,13 +42,14 @@ std::vector<std::uint8_t> marks_of(const nlohmann::ordered_json& object, const c
   return marks;
 }
 
-EncoderInput input_of(const nlohmann::ordered_json& value, const std::string& where) {
-  if (!value.is_object()) return {prompt_ids_of(value, where)};
+Request input_of(const nlohmann::ordered_json& value, const std::string& where) {
+  if (!value.is_object()) return prompt_request(prompt_ids_of(value, where));
   require<RequestError>(value.contains("ids"), "{}: expected an object with `ids`, a list of token ids",
                         where);
-  EncoderInput input{prompt_ids_of(value.at("ids"), where), marks_of(value, "token_type_ids", where),
-                     marks_of(value, "global_attention_mask", where)};
-  if (value.contains("decoder_ids")) input.decoder_ids = prompt_ids_of(value.at("decoder_ids"), where);
+  Request input =
+      prompt_request(prompt_ids_of(value.at("ids"), where), marks_of(value, "token_type_ids", where));
+  input.global_tokens = marks_of(value, "global_attention_mask", where);
+  if (value.contains("decoder_ids")) input.decoder_prompt = prompt_ids_of(value.at("decoder_ids"), where);
   return input;
 }
 
@@ -77,14 +79,14 @@ static std::istream& open_input(const std::string& path, std::ifstream& file) {
 
 std::string name_of_input(const std::string& path) { return path == kStdin ? "standard input" : path; }
 
-std::string read_prompt_file(const std::string& path, std::size_t most_bytes) {
+std::string read_prompt_file(const std::string& path, std::size_t max_bytes) {
   std::ifstream file;
   std::istream& stream = open_input(path, file);
   std::string text;
   for (std::istreambuf_iterator<char> next(stream), end; next != end; ++next) {
-    require<RequestError>(text.size() < most_bytes,
+    require<RequestError>(text.size() < max_bytes,
                           "{}: expected a text of at most {} bytes, found more; is it the right file?",
-                          name_of_input(path), most_bytes);
+                          name_of_input(path), max_bytes);
     text.push_back(*next);
   }
   return text;
@@ -108,10 +110,10 @@ std::vector<TokenId> read_token_file(const std::string& path) {
   return prompt_ids_of(value.is_object() && value.contains("ids") ? value.at("ids") : value, name);
 }
 
-EncoderInput read_input_file(const std::string& path) {
+Request read_input_file(const std::string& path) {
   const std::string name = name_of_input(path);
-  EncoderInput input = input_of(parse_json(read_prompt_file(path), name), name);
-  require<RequestError>(!input.ids.empty(), "{}: no token ids; expected at least one", name);
+  Request input = input_of(parse_json(read_prompt_file(path), name), name);
+  require<RequestError>(!input.prompt.empty(), "{}: no token ids; expected at least one", name);
   return input;
 }
 

@@ -38,8 +38,7 @@ CLI::Option* add_token_file_option(CLI::App& command, std::string& file) {
       "optionally `token_type_ids` and `global_attention_mask`");
 }
 
-EncoderInput tokens_of(const BatchText& input,
-                       const std::function<EncoderInput(const std::string&)>& encode) {
+Request encode_input(const BatchText& input, const std::function<Request(const std::string&)>& encode) {
   try {
     return input.text ? encode(*input.text) : input.tokens;
   } catch (const RequestError& error) {
@@ -47,11 +46,11 @@ EncoderInput tokens_of(const BatchText& input,
   }
 }
 
-void truncate(EncoderInput& input, std::size_t longest, const std::function<bool(TokenId)>& is_special) {
-  if (input.ids.size() <= longest) return;
-  const TokenId last = input.ids.back();
-  input.ids.resize(longest);
-  if (is_special(last)) input.ids.back() = last;
+void truncate(Request& input, std::size_t longest, const std::function<bool(TokenId)>& is_special) {
+  if (input.prompt.size() <= longest) return;
+  const TokenId last = input.prompt.back();
+  input.prompt.resize(longest);
+  if (is_special(last)) input.prompt.back() = last;
   if (!input.token_types.empty()) input.token_types.resize(longest);
   if (!input.global_tokens.empty()) input.global_tokens.resize(longest);
 }

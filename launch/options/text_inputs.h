@@ -26,10 +26,11 @@ struct TextInputFlags {
 // --tokens: a file for read_input_file.
 CLI::Option* add_token_file_option(CLI::App& command, std::string& file);
 
-// Returns an input's given token ids, or encodes its text with `encode`. Errors name the input.
-EncoderInput tokens_of(const BatchText& input, const std::function<EncoderInput(const std::string&)>& encode);
+// Returns the request with an input's given token ids, or encodes its text with `encode`. Errors name the
+// input.
+Request encode_input(const BatchText& input, const std::function<Request(const std::string&)>& encode);
 
-// Shortens the input to `longest` tokens, but keeps a control token at the end.
-void truncate(EncoderInput& input, std::size_t longest, const std::function<bool(TokenId)>& is_special);
+// Shortens the prompt to `longest` tokens, but keeps a control token at the end.
+void truncate(Request& input, std::size_t longest, const std::function<bool(TokenId)>& is_special);
 
 }  // namespace tp

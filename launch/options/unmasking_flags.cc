@@ -8,7 +8,7 @@
 namespace tp {
 namespace {
 
-constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxSteps = std::uint64_t{1} << 20;
 
 }  // namespace
 
@@ -23,11 +23,11 @@ void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache) {
 
 void UnmaskingFlags::add_to(CLI::App& command) {
   const OptionGroup group(command, "Diffusion language models (LLaDA, LLaDA2, Dream, SDAR, DiffusionGemma)");
-  group.add("--steps", steps, "N", whole_number(1, kMostSteps),
+  group.add("--steps", steps, "N", whole_number(1, kMaxSteps),
             "Passes in total, divided evenly among the blocks (default: one for each of --max-tokens; "
             "DiffusionGemma: as many as generation_config.json says for each canvas)");
   group.add(
-      "--block-length", block_length, "N", whole_number(1, kMostSteps),
+      "--block-length", block_length, "N", whole_number(1, kMaxSteps),
       "Tokens of a block; blocks are unmasked one after another (default: --max-tokens, or the model's)");
   group.add("--unmask", unmask, "RULE", one_of(unmask_rules()),
             "Tokens that a pass unmasks: low-confidence (the most probable ones), margin, entropy, "

@@ -23,17 +23,17 @@ std::string_view bytes_of(const T* values, std::size_t count) {
 }  // namespace
 
 double log_sum_exp(std::span<const float> logits) {
-  const double most = std::ranges::max(logits);
+  const double max = std::ranges::max(logits);
   double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - most);
-  return most + std::log(sum);
+  for (const float logit : logits) sum += std::exp(logit - max);
+  return max + std::log(sum);
 }
 
 BaseRow base_row(std::span<const float> logits) {
-  const auto [least, most] = std::ranges::minmax(logits);
-  const float floor = std::max(least, most - kLargestRange);
-  BaseRow row{.step = (most - floor) / kSteps,
-              .least = static_cast<float>(floor - log_sum_exp(logits)),
+  const auto [min, max] = std::ranges::minmax(logits);
+  const float floor = std::max(min, max - kLargestRange);
+  BaseRow row{.step = (max - floor) / kSteps,
+              .min = static_cast<float>(floor - log_sum_exp(logits)),
               .steps = std::vector<std::uint16_t>((logits.size() + 1) / 2 * 2)};
   if (row.step == 0.0F) return row;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -55,7 +55,7 @@ BaseWriter::BaseWriter(const std::string& path, const BaseShape& shape, std::spa
 }
 
 void BaseWriter::write(const BaseRow& row) {
-  const float scale[] = {row.step, row.least};
+  const float scale[] = {row.step, row.min};
   file_.write(bytes_of(scale, 2));
   file_.write(bytes_of(row.steps.data(), row.steps.size()));
 }
@@ -112,7 +112,7 @@ const BaseRow& BaseReader::next() {
       "damaged",
       path_.string(), scale[0], scale[1]);
   row_.step = scale[0];
-  row_.least = scale[1];
+  row_.min = scale[1];
   read(row_.steps.data(), row_.steps.size() * sizeof(row_.steps[0]));
   return row_;
 }

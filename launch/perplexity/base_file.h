@@ -32,10 +32,10 @@ struct BaseShape {
 // Probabilities of the tokens after one position.
 struct BaseRow {
   float step = 0.0F;
-  float least = 0.0F;
+  float min = 0.0F;
   std::vector<std::uint16_t> steps{};  // [row_steps]
 
-  float logprob(std::size_t token) const { return least + step * static_cast<float>(steps[token]); }
+  float logprob(std::size_t token) const { return min + step * static_cast<float>(steps[token]); }
 };
 
 // ln(sum of exp(logits)).

@@ -19,7 +19,7 @@ Estimate exp_of(const Estimate& estimate) {
 }
 
 void Divergence::add(const BaseRow& base, std::span<const float> logits, TokenId next) {
-  constexpr float kLeast = -16.0F;
+  constexpr float kMin = -16.0F;
   const auto token = static_cast<std::size_t>(next);
   const auto top = static_cast<std::size_t>(std::ranges::max_element(logits) - logits.begin());
   const double log_sum = log_sum_exp(logits);
@@ -28,7 +28,7 @@ void Divergence::add(const BaseRow& base, std::span<const float> logits, TokenId
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float logprob = base.logprob(i);
     if (base.steps[i] > base.steps[base_top]) base_top = i;
-    if (logprob > kLeast)
+    if (logprob > kMin)
       kld += std::exp(static_cast<double>(logprob)) * (logprob - (static_cast<double>(logits[i]) - log_sum));
   }
   const double nll = log_sum - static_cast<double>(logits[token]);

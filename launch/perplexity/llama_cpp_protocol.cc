@@ -27,12 +27,12 @@ std::vector<TokenId> chunk_of(std::span<const TokenId> tokens, std::size_t conte
 }
 
 void require_fitting(std::size_t context, const Engine& engine) {
-  const std::size_t most = engine.info().options.max_length;
+  const std::size_t max = engine.info().options.max_length;
   require<RequestError>(
-      context <= most,
+      context <= max,
       "a context of {} tokens is longer than the {} of a sequence (max_position_embeddings, or "
       "--max-length); give a smaller --context",
-      context, most);
+      context, max);
 }
 
 // Calls use(row, next token) for the scored positions of a chunk.
@@ -140,7 +140,7 @@ LlamaCppResult compare_with_base(Engine& engine, const LlamaCppOptions& options)
   return result;
 }
 
-std::string text_of(const LlamaCppResult& result) {
+std::string format_llama_cpp(const LlamaCppResult& result) {
   const std::string counts =
       fmt::format("{} tokens of {} chunks of {}\n", result.tokens, result.chunks, result.context);
   if (!result.divergence) {

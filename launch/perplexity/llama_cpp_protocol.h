@@ -44,7 +44,7 @@ LlamaCppResult measure_chunks(Engine& engine, const LlamaCppOptions& options,
 LlamaCppResult compare_with_base(Engine& engine, const LlamaCppOptions& options);
 
 // Results as lines with llama-perplexity's names, and as a JSON object.
-std::string text_of(const LlamaCppResult& result);
+std::string format_llama_cpp(const LlamaCppResult& result);
 std::string json_of(const LlamaCppResult& result, const EngineInfo& info, std::size_t ranks);
 
 }  // namespace tp

@@ -46,7 +46,7 @@ std::string attention_text(const CheckpointConfig& config) {
   return config.num_key_value_heads == 1 ? "MQA" : "GQA";
 }
 
-std::string text_of(const TypeUse& use) {
+std::string describe_type(const TypeUse& use) {
   return fmt::format("{} x {} ({})", use.tensors, use.type,
                      use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "not a type of weights");
 }
@@ -111,7 +111,7 @@ void add_files(const Inspection& found, Lines& lines) {
                                                found.model.described_type()));
   const char* name = "tensors";
   for (const TypeUse& use : stored.value_or(StoredWeights{}).types)
-    lines.add(std::exchange(name, ""), text_of(use));
+    lines.add(std::exchange(name, ""), describe_type(use));
   if (stored && stored->next_token_tensors != 0)
     lines.add("multi-token prediction",
               fmt::format("{} tensors, {}", stored->next_token_tensors,

@@ -27,12 +27,12 @@ struct Prefix {
 constexpr std::array<Prefix, 4> kLarge = {
     {{"T", 1e12, 1099511627776.0}, {"G", 1e9, 1073741824.0}, {"M", 1e6, 1048576.0}, {"K", 1e3, 1024.0}}};
 
-constexpr double kLeast = 1e-12;  // bounds that no machine exceeds
-constexpr double kMost = 1e18;
+constexpr double kMin = 1e-12;  // bounds that no machine exceeds
+constexpr double kMax = 1e18;
 
 // "expected a number from 1e-12 to 1e18 bytes with a unit, such as 256G"
 std::string expected_quantity(const std::string& measure, const std::string& example) {
-  return fmt::format("expected a number from {:g} to {:g} {} with a unit, such as {}", kLeast, kMost, measure,
+  return fmt::format("expected a number from {:g} to {:g} {} with a unit, such as {}", kMin, kMax, measure,
                      example);
 }
 
@@ -144,7 +144,7 @@ std::optional<double> parse_quantity(std::string_view text, std::string_view uni
   const std::optional<double> factor = factor_of(rest, unit, binary);
   if (error != std::errc() || !factor) return std::nullopt;
   value *= *factor;
-  return value >= kLeast && value <= kMost ? std::optional(value) : std::nullopt;
+  return value >= kMin && value <= kMax ? std::optional(value) : std::nullopt;
 }
 
 void add_cluster_options(CLI::App& command, Cluster& cluster) {

@@ -16,7 +16,7 @@ namespace tp {
 void add_probe_options(CLI::App& command, ProbeFlags& flags, CLI::Option& probe) {
   const OptionGroup options(command);
   options
-      .add("--threads", flags.threads, "N", whole_number(1, kMostThreads),
+      .add("--threads", flags.threads, "N", whole_number(1, kMaxThreads),
            "Threads per rank while probing (default: as for generate)")
       ->needs(&probe);
   options

@@ -34,7 +34,7 @@ PlanResult make_plan_result(const Prediction& prediction, const Cluster& cluster
                             std::size_t hosts) {
   PlanResult result{.workload = workload, .batches = batches, .tokens = tokens, .cluster = cluster};
   const auto row = [&](Division division) { return row_of(prediction, cluster, division, batches); };
-  for (std::size_t ranks = 1; ranks <= kMostPlannedRanks; ranks *= 2) {
+  for (std::size_t ranks = 1; ranks <= kMaxPlannedRanks; ranks *= 2) {
     if (const auto refusal = prediction.refusal({1, ranks})) {
       result.tensor_ends = *refusal;
       break;
@@ -42,7 +42,7 @@ PlanResult make_plan_result(const Prediction& prediction, const Cluster& cluster
     result.tensor.push_back(row({1, ranks}));
   }
   const std::size_t each = cluster.ranks_per_host;
-  for (std::size_t stages = 2; stages * each <= kMostPlannedRanks; stages *= 2) {
+  for (std::size_t stages = 2; stages * each <= kMaxPlannedRanks; stages *= 2) {
     const Division division{stages, each};
     if (!prediction.refusal(division)) result.pipeline.push_back(row(division));
   }

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-constexpr std::size_t kMostPlannedRanks = 1024;  // in the table of rank counts 1, 2, 4, ...
+constexpr std::size_t kMaxPlannedRanks = 1024;  // in the table of rank counts 1, 2, 4, ...
 
 // One way to divide the model.
 struct PlanRow {

@@ -28,7 +28,7 @@ void add_options(const CLI::App& command, std::map<std::string, std::string>& op
 }
 
 // Returns a value for an error message.
-std::string text_of(const std::map<std::string, std::string>& options, const std::string& name) {
+std::string shown_option(const std::map<std::string, std::string>& options, const std::string& name) {
   constexpr std::size_t kLongest = 60;
   const auto found = options.find(name);
   if (found == options.end()) return "not given";
@@ -60,8 +60,8 @@ void compare(const Sent& first, const Sent& own) {
   std::map<std::string, std::string> names = own.line.options;
   names.insert(first.line.options.begin(), first.line.options.end());
   for (const auto& [name, value] : names) {
-    const std::string here = text_of(own.line.options, name);
-    const std::string there = text_of(first.line.options, name);
+    const std::string here = shown_option(own.line.options, name);
+    const std::string there = shown_option(first.line.options, name);
     require<ConfigError>(here == there,
                          "all ranks must have the same options, found {} {} and, on rank 0, {}; {}", name,
                          here, there, kAdvice);

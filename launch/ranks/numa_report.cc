@@ -11,12 +11,12 @@
 namespace tp {
 namespace {
 
-constexpr double kMostRemote = 0.05;
+constexpr double kMaxRemote = 0.05;
 constexpr const char* kNothing = "-";
 
 std::vector<std::size_t> nodes_in(std::uint64_t bits) {
   std::vector<std::size_t> nodes;
-  for (std::size_t node = 0; node < kMostNumaNodes; ++node) {
+  for (std::size_t node = 0; node < kMaxNumaNodes; ++node) {
     if ((bits >> node & 1) != 0) nodes.push_back(node);
   }
   return nodes;
@@ -30,7 +30,7 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 template <class Body>
 void for_shares(const NodePages& pages, const Body& body) {
   const auto all = static_cast<double>(pages.total());
-  for (std::size_t node = 0; node < kMostNumaNodes; ++node) {
+  for (std::size_t node = 0; node < kMaxNumaNodes; ++node) {
     if (pages.on_node[node] != 0) body(node, static_cast<double>(pages.on_node[node]) / all);
   }
 }
@@ -107,7 +107,7 @@ std::vector<std::string> numa_warnings(std::span<const RankReport> reports,
     std::vector<std::string> found;
     for (const NumaMemory& kind : kinds) {
       const double remote = (numa.*kind.pages).remote_share(numa.core_nodes);
-      if (numa.nodes > 1 && remote > kMostRemote)
+      if (numa.nodes > 1 && remote > kMaxRemote)
         found.push_back(fmt::format("{} of its {}", percent(remote), kind.name));
     }
     if (found.empty()) continue;

@@ -157,11 +157,11 @@ std::optional<ChatTemplate> ChatTemplate::load(const fs::path& model) {
 
 ChatTemplate::PlainSources ChatTemplate::sources_in(const fs::path& model) {
   const NamedTemplates found = sources_of(model).templates;
-  const auto text_of = [&](const char* name) {
+  const auto find_source = [&](const char* name) {
     const auto place = found.find(name);
     return place == found.end() ? std::nullopt : std::optional(place->second.text);
   };
-  return {.usual = text_of(kDefault), .with_tools = text_of(kWithTools)};
+  return {.usual = find_source(kDefault), .with_tools = find_source(kWithTools)};
 }
 
 nlohmann::ordered_json ChatTemplate::special_tokens_in(const fs::path& model) {

@@ -182,13 +182,12 @@ const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block) {
   return attention != nullptr && attention->pooled_indexer ? &*attention->pooled_indexer : nullptr;
 }
 
-std::size_t most_chosen(const ModelSpec& spec) {
-  std::size_t most = 0;
+std::size_t max_chosen(const ModelSpec& spec) {
+  std::size_t max = 0;
   for (const BlockSpec& block : spec.blocks) {
-    if (const IndexerSpec* const indexer = indexer_of(block))
-      most = std::max(most, indexer->most_positions());
+    if (const IndexerSpec* const indexer = indexer_of(block)) max = std::max(max, indexer->max_positions());
   }
-  return most;
+  return max;
 }
 
 bool shares_indexers(const ModelSpec& spec) {
@@ -210,7 +209,7 @@ bool can_divide_layers(const ModelSpec& spec) {
 
 std::size_t leaf_heads(const ModelSpec& spec) {
   if (!spec.same_bits) return 0;
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (const BlockSpec& block : spec.blocks) {
     // Channels are divided like the columns of an MLP. Mixers may have fewer heads or units than there are
     // ranks.
@@ -218,16 +217,15 @@ std::size_t leaf_heads(const ModelSpec& spec) {
         std::holds_alternative<MambaSpec>(block.attention) ||
         std::holds_alternative<Mamba1Spec>(block.attention))
       continue;
-    most = std::max(most, head_counts(block.attention).heads);
+    max = std::max(max, head_counts(block.attention).heads);
   }
-  if (const MambaSpec* const mixer = first_mixer(spec); mixer != nullptr && most == 0)
-    most = mixer->num_heads;
-  if (const auto* const mixer = first_part<Mamba1Spec>(spec); mixer != nullptr && most == 0)
-    most = mixer->units();
-  if (!spec.encoder) return most;
+  if (const MambaSpec* const mixer = first_mixer(spec); mixer != nullptr && max == 0) max = mixer->num_heads;
+  if (const auto* const mixer = first_part<Mamba1Spec>(spec); mixer != nullptr && max == 0)
+    max = mixer->units();
+  if (!spec.encoder) return max;
   ModelSpec encoder = *spec.encoder;
   encoder.same_bits = true;
-  return std::max(most, leaf_heads(encoder));
+  return std::max(max, leaf_heads(encoder));
 }
 
 const Family& family_of(const std::string& architecture) {

@@ -59,7 +59,7 @@ struct BlockIndexerSpec {
   NormSpec norm;               // norm of index queries and keys, before RoPE
 
   // The most positions that a token attends to.
-  std::size_t most_positions() const { return top_k * block_size; }
+  std::size_t max_positions() const { return top_k * block_size; }
 
   bool operator==(const BlockIndexerSpec&) const = default;
 };
@@ -77,7 +77,7 @@ struct PooledIndexerSpec {
   NormSpec norm;          // norm of index queries and of pools' keys, before RoPE
 
   // The most positions that a token attends to. It attends to all if it sees no more.
-  std::size_t most_positions() const { return (top_k + 1) * pool - 1; }
+  std::size_t max_positions() const { return (top_k + 1) * pool - 1; }
 
   bool operator==(const PooledIndexerSpec&) const = default;
 };
@@ -165,8 +165,8 @@ struct IndexerSpec {
   // Pools that a token chooses if it sees more.
   std::size_t pools() const { return top_k / pool; }
   // The most positions that a token attends to. It attends to all if it sees no more.
-  std::size_t most_positions() const { return (pools() + 1) * pool - 1; }
-  // The positions that a token at `position` attends to if it sees more than most_positions().
+  std::size_t max_positions() const { return (pools() + 1) * pool - 1; }
+  // The positions that a token at `position` attends to if it sees more than max_positions().
   std::size_t chosen_positions(std::size_t position) const { return pools() * pool + (position + 1) % pool; }
 
   bool operator==(const IndexerSpec&) const = default;

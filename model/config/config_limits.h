@@ -9,7 +9,7 @@
 namespace tp {
 
 // The most layers, experts or heads.
-constexpr std::size_t kMostParts = 65536;
+constexpr std::size_t kMaxParts = 65536;
 
 // Limits sizes: the program has an object for each layer, expert and head, and vectors of hidden_size,
 // whatever it does with the model. Throws ConfigError; `where` names the file.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxConvKernel = 256;
 
 // The most floats in the matrices of RWKV-7's heads.
-constexpr std::size_t kMostInHeads = std::size_t{1} << 28;
+constexpr std::size_t kMaxInHeads = std::size_t{1} << 28;
 
 // Kimi-Linear has an object with its layers, which it counts from 1 (GLM-5.3 from 0), and one number of heads
 // and one size for keys and values.
@@ -160,18 +160,18 @@ void read_rwkv7(const JsonNode& fields, const std::string& where, CheckpointConf
   read_numbers(kRwkv7Numbers, fields, rwkv);
   for (const auto& number : kRwkv7Numbers) {
     const std::size_t found = rwkv.*number.value;
-    require<ConfigError>(found >= 1 && found <= kMostParts,
+    require<ConfigError>(found >= 1 && found <= kMaxParts,
                          "{}: {} must be 1 to {}, found {}; check config.json against the checkpoint's "
                          "tensors",
-                         where, number.fields.front(), kMostParts,
+                         where, number.fields.front(), kMaxParts,
                          fields.has(number.fields.front()) ? std::to_string(found) : "none");
   }
   require<ConfigError>(config.hidden_size % rwkv.head_dim == 0,
                        "{}: hidden_size must be a multiple of head_dim, found {} and {}; check config.json",
                        where, config.hidden_size, rwkv.head_dim);
-  require<ConfigError>(config.hidden_size * rwkv.head_dim <= kMostInHeads,
+  require<ConfigError>(config.hidden_size * rwkv.head_dim <= kMaxInHeads,
                        "{}: hidden_size times head_dim must be at most {}, found {} x {}; check config.json",
-                       where, kMostInHeads, config.hidden_size, rwkv.head_dim);
+                       where, kMaxInHeads, config.hidden_size, rwkv.head_dim);
   const std::size_t heads = config.hidden_size / rwkv.head_dim;
   require<ConfigError>(fields.count_or("num_heads", heads) == heads,
                        "{}: num_heads must be hidden_size / head_dim, {}, found {}; check config.json", where,

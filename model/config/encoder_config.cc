@@ -15,12 +15,12 @@ namespace {
 
 // Reads a classifier's labels: id2label, or num_labels labels with generated names.
 void read_labels(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  constexpr std::size_t kMostLabels = std::size_t{1} << 20;
+  constexpr std::size_t kMaxLabels = std::size_t{1} << 20;
   const std::optional<JsonNode> names = fields.find("id2label");
   if (!names) {
     const std::size_t labels = fields.size_or("num_labels", 2);
-    require<ConfigError>(labels <= kMostLabels,
-                         "{}: num_labels must be at most {}, found {}; check config.json", where, kMostLabels,
+    require<ConfigError>(labels <= kMaxLabels,
+                         "{}: num_labels must be at most {}, found {}; check config.json", where, kMaxLabels,
                          labels);
     for (std::size_t i = 0; i < labels; ++i) config.labels.push_back("LABEL_" + std::to_string(i));
     return;
@@ -135,11 +135,11 @@ void read_encoder(const JsonNode& fields, const std::string& where, CheckpointCo
 
 void read_mask_or_canvas(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   if (config.canvas_length != 0) {
-    constexpr std::size_t kMostTokens = 65536;  // as in a step, which computes a whole canvas
+    constexpr std::size_t kMaxTokens = 65536;  // as in a step, which computes a whole canvas
     fields.update_size({"canvas_length"}, config.canvas_length);
-    require<ConfigError>(config.canvas_length <= kMostTokens,
+    require<ConfigError>(config.canvas_length <= kMaxTokens,
                          "{}: canvas_length must be at most {}, found {}; check config.json", where,
-                         kMostTokens, config.canvas_length);
+                         kMaxTokens, config.canvas_length);
     return;
   }
   if (fields.has("mask_token_id")) {

@@ -59,7 +59,7 @@ struct RouterSpec {
   bool bias = false;             // added to the logits
   bool correction_bias = false;  // added to scores for selection only
   bool normalize = false;        // scales a token's weights so that they add up to `scale`
-  float least_sum = 1e-20F;      // smallest divisor for `normalize`
+  float min_sum = 1e-20F;        // smallest divisor for `normalize`
   float added_to_sum = 0.0F;     // added to the sum of scores, the divisor for `normalize`
   float scale = 1.0F;            // factor of the weights
   // The norm of the router's input, whose gain is a tensor of the router.

@@ -133,15 +133,15 @@ void read_lengths(const JsonNode& fields, GenerationDefaults& defaults) {
   read_count(fields, "max_new_tokens", defaults.max_new_tokens);
 }
 
-// Reads a whole number from `least` on.
-void read_whole(const JsonNode& fields, const char* name, int least, std::size_t& number) {
-  constexpr int kMost = 1 << 20;  // as for the steps of a request
+// Reads a whole number from `min` on.
+void read_whole(const JsonNode& fields, const char* name, int min, std::size_t& number) {
+  constexpr int kMax = 1 << 20;  // as for the steps of a request
   const std::optional<JsonNode> field = fields.find(name);
   if (!field) return;
   const int found = whole_number(*field);
-  require<ConfigError>(found >= least && found <= kMost,
+  require<ConfigError>(found >= min && found <= kMax,
                        "{}: {} must be a whole number from {} to {}, found {}; check the file", fields.file(),
-                       name, least, kMost, found);
+                       name, min, kMax, found);
   number = static_cast<std::size_t>(found);
 }
 

@@ -42,9 +42,9 @@ std::string torch_dtype(const GgufFiles& files) {
     elements[type] +=
         entry.tensor.bytes.size() / entry.tensor.type.block_bytes * entry.tensor.type.block_elements;
   }
-  const auto most = std::max_element(elements.begin(), elements.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == elements.end() ? "float32" : most->first;
+  const auto commonest = std::max_element(elements.begin(), elements.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+  return commonest == elements.end() ? "float32" : commonest->first;
 }
 
 // Models with experts in all layers may lack feed_forward_length. Layers that share keys and values may have
@@ -53,8 +53,8 @@ std::uint64_t intermediate_size(const ModelMetadata& model) {
   const char* const key = "feed_forward_length";
   if (!model.has(key)) return model.whole("expert_feed_forward_length");
   const std::vector<std::uint64_t> all = model.wholes(key);
-  const std::uint64_t most = std::ranges::max(all);
-  if (std::ranges::all_of(all, [&](std::uint64_t size) { return size == 0 || size == most; })) return most;
+  const std::uint64_t max = std::ranges::max(all);
+  if (std::ranges::all_of(all, [&](std::uint64_t size) { return size == 0 || size == max; })) return max;
   const bool may_differ = model.whole_or("attention.shared_kv_layers", 0) != 0;
   return may_differ ? all.front() : model.whole(key);
 }
@@ -114,9 +114,9 @@ json gguf_config(const GgufFiles& files) {
   const ModelMetadata model(files);
   const Family& family = family_of(model);
   // Families list the layers before the config's limits are checked.
-  require<ConfigError>(model.whole("block_count") <= kMostParts,
+  require<ConfigError>(model.whole("block_count") <= kMaxParts,
                        "{}: block_count must be at most {}, found {}; convert the model again", files.name(),
-                       kMostParts, model.whole("block_count"));
+                       kMaxParts, model.whole("block_count"));
   json config = common_config(model, family);
   config.update(gguf_rope(model));
   config["architectures"] = {family.architecture};

@@ -22,13 +22,13 @@ std::vector<float> divisors(const ModelMetadata& model, std::string_view tensor,
 
 // The number of elements per head that RoPE rotates.
 std::uint64_t rotated_elements(const ModelMetadata& model) {
-  constexpr std::uint64_t kMost = 65536;
+  constexpr std::uint64_t kMax = 65536;
   const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim());
   require<ConfigError>(
-      rotated <= kMost,
+      rotated <= kMax,
       "{}: rope.dimension_count, or else the size of a head, is {}, expected at most {}; convert "
       "the checkpoint to GGUF again",
-      model.files().name(), rotated, kMost);
+      model.files().name(), rotated, kMax);
   return rotated;
 }
 

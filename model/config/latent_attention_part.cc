@@ -62,7 +62,7 @@ void read_latent_attention(const JsonNode& fields, CheckpointConfig& config) {
 }
 
 void read_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  constexpr std::size_t kMost = 65536;
+  constexpr std::size_t kMax = 65536;
   read_numbers(kIndexerNumbers, fields, config.indexer);
   fields.update({"indexer_rope_interleave"}, config.indexer.rope_interleave);
   if (config.indexer.pool > 1) fields.update_size({"index_kpool"}, config.indexer.pool);
@@ -70,8 +70,8 @@ void read_indexer(const JsonNode& fields, const std::string& where, CheckpointCo
                        "{}: index_topk must be a multiple of index_kpool, found {} and {}; check config.json",
                        where, config.indexer.topk, config.indexer.pool);
   require<ConfigError>(
-      config.indexer.topk <= (std::size_t{1} << 24) && config.indexer.n_heads <= kMost &&
-          config.indexer.head_dim <= kMost && config.indexer.head_dim >= config.latent.qk_rope_head_dim,
+      config.indexer.topk <= (std::size_t{1} << 24) && config.indexer.n_heads <= kMax &&
+          config.indexer.head_dim <= kMax && config.indexer.head_dim >= config.latent.qk_rope_head_dim,
       "{}: index_topk must be at most 16777216, index_n_heads at most 65536, and index_head_dim from "
       "qk_rope_head_dim, {}, to 65536, found {}, {} and {}; check config.json",
       where, config.latent.qk_rope_head_dim, config.indexer.topk, config.indexer.n_heads,
@@ -89,7 +89,7 @@ void read_indexer(const JsonNode& fields, const std::string& where, CheckpointCo
 }
 
 void read_block_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  constexpr std::size_t kMostPositions = std::size_t{1} << 24;
+  constexpr std::size_t kMaxPositions = std::size_t{1} << 24;
   BlockIndexerConfig& indexer = config.block_indexer;
   const JsonNode sparse =
       fields.has("sparse_attention_config") ? fields.at("sparse_attention_config") : fields;
@@ -105,11 +105,11 @@ void read_block_indexer(const JsonNode& fields, const std::string& where, Checkp
       "{}; check config.json",
       where, rotary_dim(config), indexer.head_dim);
   require<ConfigError>(
-      indexer.block_size <= kMostPositions && indexer.topk_blocks <= kMostPositions &&
+      indexer.block_size <= kMaxPositions && indexer.topk_blocks <= kMaxPositions &&
           indexer.local_blocks <= indexer.topk_blocks,
       "{}: sparse_block_size and sparse_topk_blocks must be at most {}, and sparse_local_block at most "
       "sparse_topk_blocks, found {}, {} and {}; check config.json",
-      where, kMostPositions, indexer.block_size, indexer.topk_blocks, indexer.local_blocks);
+      where, kMaxPositions, indexer.block_size, indexer.topk_blocks, indexer.local_blocks);
   require<ConfigError>(indexer.layers.empty() || indexer.layers.size() >= config.num_hidden_layers,
                        "{}: sparse_attention_freq must have an entry for every layer, expected {} "
                        "(num_hidden_layers), found {}; check config.json",
@@ -122,11 +122,11 @@ void read_block_indexer(const JsonNode& fields, const std::string& where, Checkp
 }
 
 void read_pooled_indexer(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  constexpr std::size_t kMost = 65536;
+  constexpr std::size_t kMax = 65536;
   PooledIndexerConfig& indexer = config.pooled_indexer;
   read_numbers(kPooledIndexerNumbers, fields, indexer);
   require<ConfigError>(
-      indexer.n_heads <= kMost && indexer.head_dim <= kMost && indexer.head_dim >= rotary_dim(config),
+      indexer.n_heads <= kMax && indexer.head_dim <= kMax && indexer.head_dim >= rotary_dim(config),
       "{}: indexer_n_heads must be at most 65536, and indexer_head_dim from the number of rotated elements, "
       "{}, to 65536, found {} and {}; check config.json",
       where, rotary_dim(config), indexer.n_heads, indexer.head_dim);

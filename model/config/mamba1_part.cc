@@ -9,9 +9,9 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostChannels = std::size_t{1} << 24;
-constexpr std::size_t kMostElements = 65536;
-constexpr std::size_t kMostInState = std::size_t{1} << 28;
+constexpr std::size_t kMaxChannels = std::size_t{1} << 24;
+constexpr std::size_t kMaxElements = 65536;
+constexpr std::size_t kMaxInState = std::size_t{1} << 28;
 
 // "auto" is a sixteenth of hidden_size.
 std::size_t dt_rank_of(const JsonNode& fields, const CheckpointConfig& config) {
@@ -22,15 +22,15 @@ std::size_t dt_rank_of(const JsonNode& fields, const CheckpointConfig& config) {
 
 void require_possible(const std::string& where, const Mamba1Config& mamba) {
   require<ConfigError>(
-      mamba.d_inner <= kMostChannels && mamba.d_state <= kMostElements && mamba.dt_rank <= kMostElements &&
+      mamba.d_inner <= kMaxChannels && mamba.d_state <= kMaxElements && mamba.dt_rank <= kMaxElements &&
           mamba.d_conv <= 256,
       "{}: a mixer must have at most {} channels, a state_size and a time_step_rank of at most {}, and a "
       "conv_kernel of at most 256, found {}, {}, {} and {}; check config.json",
-      where, kMostChannels, kMostElements, mamba.d_inner, mamba.d_state, mamba.dt_rank, mamba.d_conv);
-  require<ConfigError>(mamba.d_inner * mamba.d_state <= kMostInState,
+      where, kMaxChannels, kMaxElements, mamba.d_inner, mamba.d_state, mamba.dt_rank, mamba.d_conv);
+  require<ConfigError>(mamba.d_inner * mamba.d_state <= kMaxInState,
                        "{}: a mixer's channels times its state_size must be at most {}, found {} x {}; check "
                        "config.json",
-                       where, kMostInState, mamba.d_inner, mamba.d_state);
+                       where, kMaxInState, mamba.d_inner, mamba.d_state);
   require<ConfigError>(mamba.attn_layer_offset < mamba.attn_layer_period || mamba.attn_layer_period == 0,
                        "{}: attn_layer_offset must be less than attn_layer_period, found {} and {}; check "
                        "config.json",

@@ -91,11 +91,11 @@ void read_hyper_connections(const JsonNode& fields, const std::string& where, Ch
   read_numbers(kHyperConnectionNumbers, fields, connection);
   fields.update({"hc_eps"}, connection.eps);
   fields.update({"hc_magnitude"}, connection.magnitude);
-  constexpr std::size_t kMostSteps = 1000;
+  constexpr std::size_t kMaxSteps = 1000;
   if (connection.sinkhorn_iters != 0) fields.update_size({"hc_sinkhorn_iters"}, connection.sinkhorn_iters);
-  require<ConfigError>(connection.sinkhorn_iters <= kMostSteps,
+  require<ConfigError>(connection.sinkhorn_iters <= kMaxSteps,
                        "{}: hc_sinkhorn_iters must be at most {}, found {}; check config.json", where,
-                       kMostSteps, connection.sinkhorn_iters);
+                       kMaxSteps, connection.sinkhorn_iters);
   require<ConfigError>(connection.eps >= 0.0 && connection.eps < 1.0 && connection.magnitude > 0.0 &&
                            connection.magnitude < 1e6,
                        "{}: hc_eps must be at least 0 and less than 1, and hc_magnitude above 0 and less "
@@ -110,7 +110,7 @@ std::uint64_t constant_of_hash(const JsonNode& node) {
 
 // Layers are counted from 1. GGUF files have the constants of hashes.
 void read_hash_tables(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  constexpr std::size_t kMost = 65536;
+  constexpr std::size_t kMax = 65536;
   HashTableConfig& table = config.hash_table;
   if (table.conv_kernel == 0) return;  // a family without hash tables
   table.embed_dim = config.hidden_size;
@@ -118,11 +118,11 @@ void read_hash_tables(const JsonNode& fields, const std::string& where, Checkpoi
   fields.update_count({"seed"}, table.seed);
   table.multipliers = fields.list_or_empty("ple_layer_multipliers", constant_of_hash);
   table.sizes = fields.list_or_empty("ple_head_vocab_sizes", constant_of_hash);
-  constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;  // of a head
+  constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 32;  // per head
   require<ConfigError>(
-      std::ranges::all_of(table.sizes, [](std::uint64_t size) { return size > 0 && size < kMostRows; }),
+      std::ranges::all_of(table.sizes, [](std::uint64_t size) { return size > 0 && size < kMaxRows; }),
       "{}: ple.head_vocab_sizes must be above 0 and less than {}, found {}; convert the model again", where,
-      kMostRows, fmt::join(table.sizes, ", "));
+      kMaxRows, fmt::join(table.sizes, ", "));
   if (fields.has("ple_eos_token_id")) table.boundary = fields.at("ple_eos_token_id").count();
   std::set<std::size_t> layers;
   for (const std::size_t layer : fields.list_or_empty("ple_layer_ids", &JsonNode::size)) {
@@ -133,15 +133,15 @@ void read_hash_tables(const JsonNode& fields, const std::string& where, Checkpoi
     layers.insert(layer - 1);
   }
   table.layers.assign(layers.begin(), layers.end());
-  require<ConfigError>(table.ngram_size >= 2 && table.ngram_size <= 64 && table.heads_per_ngram <= kMost &&
+  require<ConfigError>(table.ngram_size >= 2 && table.ngram_size <= 64 && table.heads_per_ngram <= kMax &&
                            table.embed_dim % ((table.ngram_size - 1) * table.heads_per_ngram) == 0,
                        "{}: ngram_size must be 2 to 64, and ple_embed_dim a multiple of (ngram_size - 1) x "
                        "heads_per_ngram, found {}, {} and {}; check config.json",
                        where, table.ngram_size, table.embed_dim, table.heads_per_ngram);
-  require<ConfigError>(table.conv_kernel <= 256 && table.shards <= kMost,
+  require<ConfigError>(table.conv_kernel <= 256 && table.shards <= kMax,
                        "{}: ple_conv_kernel_size must be at most 256 and split_ngram_parts at most {}, found "
                        "{} and {}; check config.json",
-                       where, kMost, table.conv_kernel, table.shards);
+                       where, kMax, table.conv_kernel, table.shards);
   require<ConfigError>(config.vocab_size < std::size_t{1} << 24,
                        "{}: vocab_size must be less than 16777216 with hash tables, found {}; use another "
                        "model",
@@ -150,15 +150,15 @@ void read_hash_tables(const JsonNode& fields, const std::string& where, Checkpoi
 
 // The streams are as many as the sums that layers begin, and one more.
 void read_attention_residuals(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  constexpr std::size_t kMostSums = 256;
+  constexpr std::size_t kMaxSums = 256;
   std::size_t& size = config.attn_res_block_size;
   if (size == 0) return;
   fields.update_size({"attn_res_block_size"}, size);
   fields.update({"attn_res_norms"}, config.attn_res_norms);
-  require<ConfigError>((config.num_hidden_layers - 1) / size < kMostSums,
+  require<ConfigError>((config.num_hidden_layers - 1) / size < kMaxSums,
                        "{}: attn_res_block_size must let at most {} of the {} layers begin a sum, found {}; "
                        "check config.json",
-                       where, kMostSums, config.num_hidden_layers, size);
+                       where, kMaxSums, config.num_hidden_layers, size);
 }
 
 // Laguna's query heads, and MiMo's KV heads, values and sinks.
@@ -179,9 +179,9 @@ void read_heads_of_layers(const JsonNode& fields, const std::string& where, Chec
       heads.push_back(type == "sliding_attention" ? other->at("num_attention_heads").size()
                                                   : config.num_attention_heads);
   }
-  constexpr std::size_t kMostHeads = 65536;
+  constexpr std::size_t kMaxHeads = 65536;
   const auto is_possible = [&](std::size_t count) {
-    return count <= kMostHeads && count % config.num_key_value_heads == 0;
+    return count <= kMaxHeads && count % config.num_key_value_heads == 0;
   };
   require<ConfigError>(
       heads.empty() || (heads.size() == config.num_hidden_layers && std::ranges::all_of(heads, is_possible)),
@@ -196,12 +196,12 @@ void read_heads_of_layers(const JsonNode& fields, const std::string& where, Chec
   fields.update({"add_swa_attention_sink_bias"}, config.add_swa_attention_sink_bias);
   fields.update({"add_full_attention_sink_bias"}, config.add_full_attention_sink_bias);
   require<ConfigError>(
-      config.v_head_dim <= kMostHeads && (config.swa_num_key_value_heads == 0 ||
-                                          config.num_attention_heads % config.swa_num_key_value_heads == 0),
+      config.v_head_dim <= kMaxHeads && (config.swa_num_key_value_heads == 0 ||
+                                         config.num_attention_heads % config.swa_num_key_value_heads == 0),
       "{}: v_head_dim must be at most {}, and num_attention_heads, {}, a multiple of "
       "swa_num_key_value_heads, found {} "
       "and {}; check config.json",
-      where, kMostHeads, config.num_attention_heads, config.v_head_dim, config.swa_num_key_value_heads);
+      where, kMaxHeads, config.num_attention_heads, config.v_head_dim, config.swa_num_key_value_heads);
   for (const auto& [own, of_all] :
        {std::pair("swa_num_attention_heads", config.num_attention_heads),
         std::pair("swa_head_dim", config.head_dim), std::pair("swa_v_head_dim", config.v_head_dim)}) {

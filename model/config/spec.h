@@ -293,7 +293,7 @@ const BlockIndexerSpec* block_indexer_of(const BlockSpec& block);
 // A block's indexer of pools in grouped-query attention; null if it has none.
 const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block);
 // The most positions that any indexer of latent attention chooses for a token; 0 if there are no indexers.
-std::size_t most_chosen(const ModelSpec& spec);
+std::size_t max_chosen(const ModelSpec& spec);
 // The indexer of the first layer that has one; null: none.
 const IndexerSpec* first_indexer(const ModelSpec& spec);
 // Whether any layer uses the choice of another layer's indexer.

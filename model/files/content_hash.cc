@@ -30,7 +30,7 @@ ContentHash hash_of_bytes(const MappedFile& file, Range bytes, std::size_t read_
 
 }  // namespace
 
-std::string text_of(const ContentHash& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+std::string ContentHash::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
 
 ContentHash combined(std::span<const ContentHash> parts) {
   const XXH128_hash_t hash = XXH3_128bits(parts.data(), parts.size_bytes());

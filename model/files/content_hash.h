@@ -16,11 +16,11 @@ struct ContentHash {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
 
+  // 32 hexadecimal digits.
+  std::string hex() const;
+
   bool operator==(const ContentHash&) const = default;
 };
-
-// 32 hexadecimal digits.
-std::string text_of(const ContentHash& hash);
 
 // The hash of a whole that consists of these parts.
 ContentHash combined(std::span<const ContentHash> parts);

@@ -18,7 +18,7 @@ std::vector<std::string> notices;
 
 void note_about_file(std::string notice) {
   const std::lock_guard lock(mutex);
-  if (notices.size() < kMostFileNotices && std::ranges::find(notices, notice) == notices.end())
+  if (notices.size() < kMaxFileNotices && std::ranges::find(notices, notice) == notices.end())
     notices.push_back(std::move(notice));
 }
 

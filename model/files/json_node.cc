@@ -130,10 +130,10 @@ bool JsonNode::boolean() const {
 }
 
 double JsonNode::number() const {
-  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kMax = std::numeric_limits<float>::max();
   if (!value().is_number()) fail_type("a number");
   const double number = value().get<double>();
-  if (!(std::abs(number) <= kMost)) fail_type("a number that float32 can hold");
+  if (!(std::abs(number) <= kMax)) fail_type("a number that float32 can hold");
   return number;
 }
 
@@ -142,11 +142,11 @@ bool JsonNode::is_infinite() const {
   return value().is_number() && value().get<double>() > std::numeric_limits<float>::max();
 }
 
-bool JsonNode::is_integer_within(std::int64_t least, std::int64_t most) const {
+bool JsonNode::is_integer_within(std::int64_t min, std::int64_t max) const {
   if (value().is_number_unsigned() && !std::in_range<std::int64_t>(value().get<std::uint64_t>()))
     return false;
-  return value().is_number_integer() && value().get<std::int64_t>() >= least &&
-         value().get<std::int64_t>() <= most;
+  return value().is_number_integer() && value().get<std::int64_t>() >= min &&
+         value().get<std::int64_t>() <= max;
 }
 
 std::int64_t JsonNode::integer_below(std::int64_t limit) const {
@@ -165,12 +165,12 @@ std::size_t JsonNode::size() const {
 }
 
 std::vector<TokenId> JsonNode::token_ids() const {
-  constexpr double kLeast = std::numeric_limits<TokenId>::min();
-  constexpr double kMost = std::numeric_limits<TokenId>::max();
+  constexpr double kMin = std::numeric_limits<TokenId>::min();
+  constexpr double kMax = std::numeric_limits<TokenId>::max();
   std::vector<TokenId> ids;
   for (const JsonNode& node : is_array() ? elements() : std::vector<JsonNode>{*this}) {
     if (!node.value().is_number_integer()) node.fail_type("a token id or a list of token ids");
-    ids.push_back(static_cast<TokenId>(std::clamp(node.number(), kLeast, kMost)));
+    ids.push_back(static_cast<TokenId>(std::clamp(node.number(), kMin, kMax)));
   }
   return ids;
 }

@@ -114,7 +114,7 @@ class JsonNode {
   JsonNode(const nlohmann::json& value, const std::string& file, std::string place);
 
   JsonNode child(const nlohmann::json& value, std::string_view key) const;
-  bool is_integer_within(std::int64_t least, std::int64_t most) const;
+  bool is_integer_within(std::int64_t min, std::int64_t max) const;
 
   std::reference_wrapper<const nlohmann::json> value_;
   std::string file_;

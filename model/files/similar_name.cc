@@ -42,16 +42,16 @@ std::string similar_name(std::string_view name, std::span<const std::string> nam
   if (name.size() > kLongest) return {};
   // One edit is allowed even if it is a third of a short name or more, but not for names of one or two
   // characters.
-  std::size_t least = name.size() < 3 ? 0 : std::max<std::size_t>(2, name.size() / 3);
+  std::size_t min = name.size() < 3 ? 0 : std::max<std::size_t>(2, name.size() / 3);
   std::string_view nearest;
   for (const std::string& candidate : names) {
     if (differs_by_prefix(name, candidate)) return candidate;
     const std::size_t length_difference =
         std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size());
-    if (length_difference >= least) continue;
+    if (length_difference >= min) continue;
     const std::size_t distance = edit_distance(name, candidate);
-    if (distance >= least) continue;
-    least = distance;
+    if (distance >= min) continue;
+    min = distance;
     nearest = candidate;
   }
   return std::string(nearest);

@@ -36,21 +36,21 @@ void run_whole(const TiledAttention& attention) {
 // and then continues. Source: Dao et al., Flash-Decoding, 2023.
 void run_split(const TiledAttention& attention) {
   // With a window, tiles touch different numbers of splits.
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (std::size_t i = 0; i < attention.tiles(); ++i) {
     attention.gather_rows(attention.tile(i), attention.scratch(i));
     attention.clear(attention.scratch(i).total, attention.tile(i).rows());
-    most = std::max(most, attention.splits_of(attention.tile(i), attention.scratch(i)).size());
+    max = std::max(max, attention.splits_of(attention.tile(i), attention.scratch(i)).size());
   }
 #pragma omp parallel
   {
     const TileScratch own = attention.scratch(static_cast<std::size_t>(omp_get_thread_num()));
     const auto threads = static_cast<std::size_t>(omp_get_num_threads());
-    // Distance to this thread's next split of the same tile; `most` if the next split belongs to another
+    // Distance to this thread's next split of the same tile; `max` if the next split belongs to another
     // tile.
-    const std::size_t stride = threads % attention.tiles() == 0 ? threads / attention.tiles() : most;
+    const std::size_t stride = threads % attention.tiles() == 0 ? threads / attention.tiles() : max;
 #pragma omp for ordered schedule(static, 1)
-    for (std::size_t i = 0; i < most * attention.tiles(); ++i) {
+    for (std::size_t i = 0; i < max * attention.tiles(); ++i) {
       const Tile whole = attention.tile(i % attention.tiles());
       const std::size_t n = i / attention.tiles();
       attention.gather_rows(whole, own);

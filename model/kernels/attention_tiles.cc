@@ -25,8 +25,8 @@ TiledAttention::TiledAttention(const AttentionArgs& args)
     tiles_ += tiles_of(span);
     max_blocks_ = std::max(max_blocks_, span.block_table.size());
     const std::size_t near = args.pattern.reach().value_or(SIZE_MAX);
-    sights_.emplace_back(args.pattern, span, layout_);
-    const std::size_t far = sights_.back().far_splits().size() * kSplitPositions;
+    masks_.emplace_back(args.pattern, span, layout_);
+    const std::size_t far = masks_.back().far_splits().size() * kSplitPositions;
     const std::size_t seen = near < SIZE_MAX - far ? std::min(span.keys(), near + far) : span.keys();
     longest_ = std::max(longest_, seen);
     work_ += span.tokens * seen * args.query.columns();
@@ -73,7 +73,7 @@ void TiledAttention::gather_query(const float* query, float* out) const {
 }
 
 void TiledAttention::gather_rows(const Tile& tile, const TileScratch& out) const {
-  const Sight& seen = sight(tile);
+  const AttentionMask& seen = mask(tile);
   std::size_t row = 0;
   for (std::size_t token = tile.first; token < tile.last; ++token) {
     const std::size_t position = tile.span->start_position + token;
@@ -103,14 +103,14 @@ Places TiledAttention::blocks_of(const Tile& tile, const TileScratch& rows) cons
 SeenSplits TiledAttention::splits_of(const Tile& tile, const TileScratch& rows) const {
   const Places blocks = blocks_of(tile, rows);
   const std::size_t size = blocks_per_split(layout_);
-  return {{blocks.begin / size, (blocks.end + size - 1) / size}, sight(tile).far_splits()};
+  return {{blocks.begin / size, (blocks.end + size - 1) / size}, mask(tile).far_splits()};
 }
 
 // The blocks of one of these splits.
 Places TiledAttention::blocks_of_split(const Tile& tile, std::size_t split, const TileScratch& rows) const {
   const std::size_t size = blocks_per_split(layout_);
   Places blocks = blocks_of(tile, rows);
-  if (sight(tile).is_far(split))
+  if (mask(tile).is_far(split))
     blocks = {0, (tile.span->keys() + layout_.block_size - 1) / layout_.block_size};
   return {std::max(blocks.begin, split * size), std::min(blocks.end, (split + 1) * size)};
 }
@@ -155,8 +155,8 @@ void TiledAttention::attend(const Tile& tile, const SeenSplits& splits, std::siz
            .position = own.position,
            .visible_begin = own.visible_begin,
            .visible_end = own.visible_end,
-           .key_bias = sight(tile).is_far(split) ? own.key_bias : nullptr,
-           .has_key_bias = sight(tile).has_key_bias(),
+           .key_bias = mask(tile).is_far(split) ? own.key_bias : nullptr,
+           .has_key_bias = mask(tile).has_key_bias(),
            .context = tile.span->keys(),
            .softcap = args_.softcap.value_or(0.0F),
            .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,

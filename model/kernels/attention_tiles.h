@@ -3,8 +3,8 @@
 #pragma once
 
 #include "model/kernels/attention.h"
+#include "model/kernels/attention_mask.h"
 #include "model/kernels/attention_scratch.h"
-#include "model/kernels/attention_sight.h"
 #include "model/kernels/simd/attention/attention_tile.h"
 
 #include <cstddef>
@@ -65,8 +65,8 @@ class TiledAttention {
  private:
   using Kernel = void (*)(const AttentionTile&);
 
-  const Sight& sight(const Tile& tile) const {
-    return sights_[static_cast<std::size_t>(tile.span - args_.spans.data())];
+  const AttentionMask& mask(const Tile& tile) const {
+    return masks_[static_cast<std::size_t>(tile.span - args_.spans.data())];
   }
   void gather_query(const float* query, float* out) const;
   Places blocks_of(const Tile& tile, const TileScratch& rows) const;
@@ -78,7 +78,7 @@ class TiledAttention {
   const KvLayout& layout_;
   Kernel kernel_;  // chosen before threads begin, because choosing may throw
   std::size_t largest_group_;
-  std::vector<Sight> sights_;  // one per span
+  std::vector<AttentionMask> masks_;  // one per span
   std::size_t tile_tokens_ = 1;
   std::size_t tiles_ = 0;
   std::size_t max_blocks_ = 0;

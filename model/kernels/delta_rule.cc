@@ -11,7 +11,7 @@
 namespace tp::kernels {
 namespace {
 
-constexpr std::size_t kLeastColumns = 32;  // fewer per task cost more than they save
+constexpr std::size_t kMinColumns = 32;  // fewer per task cost more than they save
 
 // Copies the keys and decays since the anchor to a state after the run's first `tokens` tokens.
 class InputCopy {
@@ -89,7 +89,7 @@ std::size_t task_columns(const DeltaShape& shape, std::size_t heads, std::size_t
   const std::size_t threads = work < kMinParallelWork ? 1 : static_cast<std::size_t>(omp_get_max_threads());
   const std::size_t parts = std::max<std::size_t>(1, threads / heads);
   const std::size_t columns = (shape.value_dim + parts - 1) / parts;
-  return std::max(kLeastColumns, padded(columns));
+  return std::max(kMinColumns, padded(columns));
 }
 
 void scan_heads(const DeltaRule& rule, std::span<const RecurrentRun> runs) {

@@ -1,7 +1,8 @@
 // The recurrence of one head of a run, from anchor to anchor.
 #pragma once
 
-#include "model/kernels/delta_rule.h"
+#include "model/kernels/delta_arguments.h"
+#include "model/kernels/recurrent_run.h"
 #include "model/kernels/simd/simd.h"
 
 #include <array>

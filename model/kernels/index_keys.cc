@@ -55,13 +55,13 @@ void for_highest(std::span<const float> scores, std::span<float> scratch, std::s
   std::ranges::transform(scores, ranks.begin(), rank_of);
   const auto last = ranks.begin() + static_cast<std::ptrdiff_t>(count) - 1;
   std::ranges::nth_element(ranks, last, std::greater<>());
-  const std::uint32_t least = *last;
+  const std::uint32_t min = *last;
   // The number of chosen scores that equal the least one.
-  auto equal = static_cast<std::size_t>(std::count(ranks.begin(), last + 1, least));
+  auto equal = static_cast<std::size_t>(std::count(ranks.begin(), last + 1, min));
   for (std::size_t index = 0; count > 0; ++index) {
     const std::uint32_t rank = rank_of(scores[index]);
-    if (rank < least || (rank == least && equal == 0)) continue;
-    if (rank == least) --equal;
+    if (rank < min || (rank == min && equal == 0)) continue;
+    if (rank == min) --equal;
     --count;
     use(index);
   }

@@ -34,9 +34,9 @@ bool has_pairs() { return packed_kernels().bf16_pairs != nullptr && bf16_pairs_a
 // the same time for 5 tokens as for 16, but other types must first be converted to bf16. Pairs are multiplied
 // twice as fast as floats.
 std::size_t few_tokens(WeightType type) {
-  if (is_integer(type)) return tile_kernels() == nullptr ? kMostFewTokens : 12;
+  if (is_integer(type)) return tile_kernels() == nullptr ? kMaxFewTokens : 12;
   if (tile_kernels() == nullptr) return type == WeightType::bf16 && has_pairs() ? 2 : 8;
-  return type == WeightType::f16 ? kMostFewTokens : type == WeightType::bf16 ? 4 : 8;
+  return type == WeightType::f16 ? kMaxFewTokens : type == WeightType::bf16 ? 4 : 8;
 }
 
 // FP8 is exact in bf16, so pairs are used for any number of tokens; float32 activations would only be slower.

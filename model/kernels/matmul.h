@@ -65,6 +65,6 @@ std::size_t matmul_scratch(const PackedLayout& weight, std::size_t tokens);
 std::size_t matmul_gated_scratch(const PackedLayout& weight, std::size_t tokens);
 
 // Matmuls with more tokens than this all use the same path.
-inline constexpr std::size_t kMostFewTokens = 16;
+inline constexpr std::size_t kMaxFewTokens = 16;
 
 }  // namespace tp::kernels

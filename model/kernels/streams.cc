@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kTile = 128;
 
 void mix(const float* coefficients, std::size_t streams, std::size_t size, std::size_t tile, float* x) {
-  std::array<std::array<float, kTile>, kMostStreams> old;
+  std::array<std::array<float, kTile>, kMaxStreams> old;
   for (std::size_t j = 0; j < streams; ++j) std::copy_n(x + j * size, tile, old[j].data());
   for (std::size_t k = 0; k < streams; ++k) {
     std::array<float, kTile> sum{};
@@ -30,7 +30,7 @@ void mix(const float* coefficients, std::size_t streams, std::size_t size, std::
 // The new streams k are the sums over j of matrix[j, k] * x[j] + weights[k] * y.
 void combine(const float* matrix, const float* weights, std::size_t streams, std::size_t size,
              std::size_t tile, const float* y, float* x) {
-  std::array<std::array<float, kTile>, kMostStreams> old;
+  std::array<std::array<float, kTile>, kMaxStreams> old;
   for (std::size_t j = 0; j < streams; ++j) std::copy_n(x + j * size, tile, old[j].data());
   for (std::size_t k = 0; k < streams; ++k) {
     std::array<float, kTile> sum{};
@@ -76,7 +76,7 @@ float product(const float* a, const float* b, std::size_t size) {
 void mix_streams(TensorView<const float> coefficients, std::size_t size, TensorView<float> streams) {
   if (streams.empty()) return;
   const std::size_t count = streams.columns() / size;
-  assert(count * count == coefficients.columns() && count <= kMostStreams);
+  assert(count * count == coefficients.columns() && count <= kMaxStreams);
   assert(count * size == streams.columns() && coefficients.rows() == streams.rows());
   for_thread_parts(streams.rows(), count * streams.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
@@ -105,14 +105,14 @@ void correct_streams(TensorView<const float> coefficients, TensorView<const floa
   });
 }
 
-void match_magnitude(TensorView<const float> target, float least, TensorView<float> x) {
+void match_magnitude(TensorView<const float> target, float min, TensorView<float> x) {
   assert(target.rows() == x.rows() && target.columns() == x.columns());
   if (x.empty()) return;
   for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
       float* const row = x.row(token);
       const float wanted = std::sqrt(mean_square(target.row(token), x.columns()));
-      const float factor = wanted / std::sqrt(std::max(mean_square(row, x.columns()), least));
+      const float factor = wanted / std::sqrt(std::max(mean_square(row, x.columns()), min));
       for (std::size_t i = 0; i < x.columns(); ++i) row[i] *= factor;
     }
   });
@@ -173,7 +173,7 @@ void combine_streams(TensorView<const float> matrices, TensorView<const float> w
   if (streams.empty()) return;
   const std::size_t count = weights.columns();
   const std::size_t size = y.columns();
-  assert(count <= kMostStreams && matrices.columns() == count * count && streams.columns() == count * size);
+  assert(count <= kMaxStreams && matrices.columns() == count * count && streams.columns() == count * size);
   for_thread_parts(streams.rows(), count * streams.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t token = begin; token < end; ++token) {
       for (std::size_t i = 0; i < size; i += kTile)

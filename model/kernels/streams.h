@@ -8,10 +8,10 @@
 
 namespace tp::kernels {
 
-constexpr std::size_t kMostStreams = 16;
+constexpr std::size_t kMaxStreams = 16;
 
 // Each stream k becomes x[k] + the sum over j of coefficients[k, j] * x[j]. coefficients: [tokens, streams *
-// streams]. At most kMostStreams streams of `size` elements.
+// streams]. At most kMaxStreams streams of `size` elements.
 void mix_streams(TensorView<const float> coefficients, std::size_t size, TensorView<float> streams);
 
 // Each stream k becomes x[k] + (1 + coefficients[k]) * (y - x[0]). coefficients: [tokens, streams], y:
@@ -51,7 +51,7 @@ void add_to_streams(TensorView<const float> weights, TensorView<const float> y, 
 void sinkhorn(std::size_t size, std::size_t steps, float eps, TensorView<float> matrices);
 
 // Each stream k becomes the sum over j of matrix[j, k] * x[j], plus weights[k] * y. matrices: [tokens,
-// streams * streams], weights: [tokens, streams], y: [tokens, size]. At most kMostStreams streams.
+// streams * streams], weights: [tokens, streams], y: [tokens, size]. At most kMaxStreams streams.
 void combine_streams(TensorView<const float> matrices, TensorView<const float> weights,
                      TensorView<const float> y, TensorView<float> streams);
 
@@ -61,6 +61,6 @@ void attend_to_streams(TensorView<const float> streams, std::span<const float> w
                        TensorView<float> weights);
 
 // x *= rms(target) / sqrt(max(mean(x^2), least)) for each row. Both [tokens, size].
-void match_magnitude(TensorView<const float> target, float least, TensorView<float> x);
+void match_magnitude(TensorView<const float> target, float min, TensorView<float> x);
 
 }  // namespace tp::kernels

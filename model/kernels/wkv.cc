@@ -109,7 +109,7 @@ void wkv_scan(const WkvScan& scan, std::span<const RecurrentRun> runs) {
 
 void wkv_inputs(const WkvInputs& inputs) {
   constexpr float kFastest = 0.6065306597126334F;  // 1 / sqrt(e)
-  constexpr float kLeastLength = 1e-12F;           // as in torch's normalize
+  constexpr float kMinLength = 1e-12F;             // as in torch's normalize
   for_heads(inputs.key, inputs.head_dim, [&](std::size_t token, std::size_t at) {
     float* const key = inputs.key.row(token) + at;
     float* const decay = inputs.decay.row(token) + at;
@@ -120,7 +120,7 @@ void wkv_inputs(const WkvInputs& inputs) {
       removal[i] = key[i] * inputs.removal_gain[at + i];
       squares += removal[i] * removal[i];
     }
-    const float scale = 1.0F / std::max(std::sqrt(squares), kLeastLength);
+    const float scale = 1.0F / std::max(std::sqrt(squares), kMinLength);
     for (std::size_t i = 0; i < inputs.head_dim; ++i) {
       const float share = sigmoid(strength[i]);
       removal[i] *= scale;

@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-constexpr float kLeastSquare = 1e-5F;  // like the original code
+constexpr float kMinSquare = 1e-5F;  // like the original code
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void AltUpProjections::begin(Residual& x, const StepContext& step) const {
   for (std::size_t i = 0; i < begin_.size(); ++i) {
     const Workspace::Frame frame(step.workspace);
     const TensorView<float> projected = begin_[i](first, step);
-    kernels::match_magnitude(first, kLeastSquare, projected);
+    kernels::match_magnitude(first, kMinSquare, projected);
     kernels::copy_rows(projected, x.stream(i + 1));
   }
 }
@@ -44,7 +44,7 @@ TensorView<float> AltUpProjections::end(TensorView<const float> x, const StepCon
   for (std::size_t i = 0; i < end_.size(); ++i) {
     const Workspace::Frame frame(step.workspace);
     const TensorView<float> projected = end_[i](x.columns_from((i + 1) * size, size), step);
-    kernels::match_magnitude(first, kLeastSquare, projected);
+    kernels::match_magnitude(first, kMinSquare, projected);
     kernels::add(projected, sum);
   }
   kernels::scale(1.0F / static_cast<float>(end_.size() + 1), sum);

@@ -15,19 +15,19 @@ std::vector<TokenId> read_tokens(WeightLoader& loader, const std::string& tensor
   std::vector<std::int64_t> offsets = loader.source().whole_numbers(tensor, rows, "draft_vocab_size");
   if (offsets.empty()) offsets.assign(rows, 0);  // synthetic weights: the first tokens
   std::vector<TokenId> tokens;
-  std::int64_t least = 0;
+  std::int64_t min = 0;
   for (std::size_t row = 0; row < rows; ++row) {
-    const auto most = static_cast<std::int64_t>(vocab_size) - 1;
+    const auto max = static_cast<std::int64_t>(vocab_size) - 1;
     const auto place = static_cast<std::int64_t>(row);
-    const bool fits = offsets[row] >= least - place && offsets[row] <= most - place;
+    const bool fits = offsets[row] >= min - place && offsets[row] <= max - place;
     if (!fits) {
       throw_error<CheckpointError>(
           "cannot use the drafter's vocabulary: expected {} with ascending tokens from {} to {} for row {}, "
           "found the offset {}; download the checkpoint again",
-          tensor, least, most, row, offsets[row]);
+          tensor, min, max, row, offsets[row]);
     }
     tokens.push_back(static_cast<TokenId>(place + offsets[row]));
-    least = tokens.back() + 1;
+    min = tokens.back() + 1;
   }
   return tokens;
 }
@@ -40,10 +40,10 @@ DraftVocabulary::DraftVocabulary(WeightLoader& loader, const std::string& tensor
       rows_(rows),
       own_rows_(shard_columns(rows, loader.tp())),
       tokens_(read_tokens(loader, tensor, rows, vocab_size)),
-      own_(tokens_of(loader.tp())) {}
+      own_(tokens_on(loader.tp())) {}
 
 // A rank's tokens begin at the token of its first row.
-Range DraftVocabulary::tokens_of(TpRank tp) const {
+Range DraftVocabulary::tokens_on(TpRank tp) const {
   if (tokens_.empty()) return {0, vocab_size_};
   const Range rows = shard_columns(rows_, tp);
   const auto begin_of = [&](std::size_t row) {

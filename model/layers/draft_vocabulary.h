@@ -22,7 +22,7 @@ class DraftVocabulary {
   DraftVocabulary(WeightLoader& loader, const std::string& tensor, std::size_t rows, std::size_t vocab_size);
 
   // The tokens whose logits this rank computes.
-  Range tokens_of(TpRank tp) const;
+  Range tokens_on(TpRank tp) const;
   // Spreads the logits of this rank's rows, [outputs, local rows], over its tokens: [outputs, local tokens].
   // The logits of tokens without a row are -infinity.
   TensorView<float> spread(TensorView<const float> logits, Workspace& workspace) const;

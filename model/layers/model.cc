@@ -58,7 +58,7 @@ void Model::capture(std::size_t layers, TensorView<const float> stream, const Ba
 
 // A token at position p sees p + 1 positions.
 bool Model::sends_choice(const Batch& batch) const {
-  return shares_indexers_ && std::ranges::max(batch.positions) >= most_chosen_;
+  return shares_indexers_ && std::ranges::max(batch.positions) >= max_chosen_;
 }
 
 template <class Use>
@@ -80,7 +80,7 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
   if (per_layer_inputs_) inputs = workspace.take(batch.tokens.size(), per_layer_inputs_->columns());
   if (first_values_ != 0) step.first_values = workspace.take(batch.tokens.size(), first_values_);
   if (drafter_input_) inputs = workspace.take(batch.tokens.size(), hidden_size_);
-  if (most_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), most_chosen_);
+  if (max_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), max_chosen_);
   Residual residual = begin(comm, step, links, inputs);
   if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.stream(0), step, inputs);
   if (altup_) altup_->begin(residual, step);
@@ -261,7 +261,7 @@ std::size_t Model::whole_workspace_floats(const StepLimits& limits) const {
   };
   count(limits.tokens);
   // Matmuls with few tokens take different code paths, some of which need more workspace.
-  for (std::size_t tokens = 1; tokens <= std::min(limits.tokens, kernels::kMostFewTokens); ++tokens)
+  for (std::size_t tokens = 1; tokens <= std::min(limits.tokens, kernels::kMaxFewTokens); ++tokens)
     count(tokens);
   return workspace.peak_bytes() / sizeof(float);
 }

@@ -118,9 +118,7 @@ class Model {
   void capture(std::vector<std::size_t> places) { captured_ = std::move(places); }
   bool captures() const { return !captured_.empty(); }
 
-  // The tokens whose logits this rank computes; empty on all stages but the last.
-  Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
-  // Divides the vocabulary instead of local_vocab; null: the LM head has all tokens.
+  // Divides the vocabulary instead of the LM head's tables; null: the LM head has all tokens.
   const DraftVocabulary* draft_vocabulary() const {
     return draft_vocabulary_ ? &*draft_vocabulary_ : nullptr;
   }
@@ -213,7 +211,7 @@ class Model {
   // Set in the last stage: makes one stream of several, if AltUp doesn't.
   std::variant<std::monostate, LastConnection, LowRankConnection, DepthAttention> last_connection_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  std::size_t most_chosen_ = 0;           // positions that an indexer chooses; 0: there are no indexers
+  std::size_t max_chosen_ = 0;            // positions that an indexer chooses; 0: there are no indexers
   bool shares_indexers_ = false;          // whether layers use the choice of an earlier layer's indexer
   std::size_t first_values_ = 0;          // see StepContext::first_values: elements of a token
   std::size_t first_layer_ = 0;           // cache index of the first block; above 0 only in `encoder_`

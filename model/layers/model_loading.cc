@@ -298,7 +298,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   per_layer_inputs_ = load_per_layer_inputs(loader, spec, names.per_layer_inputs);
   altup_ = load_altup(loader, spec, names.altup_streams);
   blocks_ = load_blocks(loader, spec, names, stage.layers(spec.blocks.size()));
-  most_chosen_ = most_chosen(spec);
+  max_chosen_ = max_chosen(spec);
   shares_indexers_ = shares_indexers(spec);
   first_values_ = elements_of_first_values(spec, loader.tp());
   if (stage.is_last()) {

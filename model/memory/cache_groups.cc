@@ -102,20 +102,20 @@ std::size_t unused_part(std::span<const Alike> kinds, std::size_t capacity) {
 // see furthest, which need most of the blocks of long sequences; then in all layers. If sizes are equally
 // good, the largest makes the fewest tables.
 std::size_t capacity_for(const std::vector<Alike>& kinds) {
-  const Alike& furthest =
+  const Alike& widest =
       *std::ranges::max_element(kinds, {}, [](const Alike& kind) { return kind.window.value_or(SIZE_MAX); });
-  std::size_t least = 0;  // the largest layer
-  for (const Alike& kind : kinds) least = std::max(least, std::ranges::max(kind.sizes));
-  const std::size_t most = std::max(least, std::ranges::min(kinds, {}, &Alike::total).total());
-  std::set<std::size_t> candidates = {least};
+  std::size_t min = 0;  // the largest layer
+  for (const Alike& kind : kinds) min = std::max(min, std::ranges::max(kind.sizes));
+  const std::size_t max = std::max(min, std::ranges::min(kinds, {}, &Alike::total).total());
+  std::set<std::size_t> candidates = {min};
   for (const Alike& kind : kinds) {
     std::size_t sum = 0;
     for (const std::size_t size : kind.sizes) {
-      if ((sum += size) >= least && sum <= most) candidates.insert(sum);
+      if ((sum += size) >= min && sum <= max) candidates.insert(sum);
     }
   }
   return *std::ranges::min_element(candidates, {}, [&](std::size_t capacity) {
-    return std::tuple(unused_part({&furthest, 1}, capacity), unused_part(kinds, capacity), most - capacity);
+    return std::tuple(unused_part({&widest, 1}, capacity), unused_part(kinds, capacity), max - capacity);
   });
 }
 

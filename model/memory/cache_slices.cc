@@ -31,7 +31,7 @@ CacheSlices CacheSlices::of(const ModelSpec& spec, Range layers, TpRank tp, std:
   if (host.size() < 2) return {};
   CacheSlices slices{.rank = static_cast<std::size_t>(std::ranges::find(host, tp.rank) - host.begin()),
                      .ranks = host.size(),
-                     .most_chosen = tp::most_chosen(spec)};
+                     .max_chosen = tp::max_chosen(spec)};
   for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
     std::vector<HeadShard> shards;
     std::vector<Range> read;

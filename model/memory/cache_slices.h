@@ -26,7 +26,7 @@ struct CacheSlices {
   std::size_t ranks = 1;               // number of ranks of the host
   std::vector<HostHeads> layers{};     // empty: the rank keeps a private cache
   std::vector<HostQueries> queries{};  // [layers]
-  std::size_t most_chosen = 0;         // positions that an indexer chooses; 0: there are no indexers
+  std::size_t max_chosen = 0;          // positions that an indexer chooses; 0: there are no indexers
 
   // Whether several ranks read a KV head of the layer.
   bool are_shared(std::size_t layer) const { return !layers.empty() && layers[layer].are_shared(); }

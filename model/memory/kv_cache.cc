@@ -86,7 +86,7 @@ std::size_t whole_lines(std::size_t bytes) {
 }
 
 std::size_t list_bytes(const CacheSlices& slices) {
-  return TopLists::elements(slices.ranks, slices.most_chosen) * sizeof(kernels::ScoredPosition);
+  return TopLists::elements(slices.ranks, slices.max_chosen) * sizeof(kernels::ScoredPosition);
 }
 
 std::size_t bytes_of_block(const std::vector<Range>& parts) { return parts.empty() ? 0 : parts.back().end; }
@@ -97,7 +97,7 @@ std::size_t bytes_of_block(const LayerBytes& layers, const CacheGroups& groups) 
 
 std::unique_ptr<TopLists> lists_at(std::byte* memory, const CacheSlices& slices) {
   const std::span elements(reinterpret_cast<kernels::ScoredPosition*>(memory),
-                           TopLists::elements(slices.ranks, slices.most_chosen));
+                           TopLists::elements(slices.ranks, slices.max_chosen));
   return std::make_unique<TopLists>(elements, slices.rank, slices.ranks);
 }
 
@@ -177,7 +177,7 @@ void KvCache::share_layers(const Layouts& host_layouts, std::size_t blocks) {
   std::byte* const after_blocks = host_.region->data() + whole_lines(blocks);
   const std::span<float> exchange(reinterpret_cast<float*>(after_blocks),
                                   exchange_floats(host_layouts, slices, host_.max_blocks));
-  if (slices.most_chosen != 0) lists_ = lists_at(after_blocks + whole_lines(exchange.size_bytes()), slices);
+  if (slices.max_chosen != 0) lists_ = lists_at(after_blocks + whole_lines(exchange.size_bytes()), slices);
   shared_.resize(layers_.size());
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
     if (layers_[layer].base == nullptr) continue;

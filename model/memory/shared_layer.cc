@@ -26,28 +26,28 @@ std::size_t exchange_floats(std::span<const kernels::KvLayout> host_layouts, con
                             std::size_t max_blocks) {
   constexpr std::size_t kLines = 64;  // for arrays that begin on cache lines
   constexpr std::size_t kSequences = 4;
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (std::size_t layer = 0; layer < slices.layers.size(); ++layer) {
     if (!slices.are_shared(layer)) continue;
     const kernels::KvLayout& layout = host_layouts[layer];
     const kernels::AttentionSpan longest{
         .tokens = 1, .block_table = {}, .context = max_blocks * layout.block_size};
     const std::vector<std::size_t>& kv_of_head = slices.queries[layer].kv_of_head;
-    most = std::max(most, kernels::split_results(longest, kv_of_head, layout) + kLines +
-                              kv_of_head.size() * (layout.key_dim + 1));
+    max = std::max(max, kernels::split_results(longest, kv_of_head, layout) + kLines +
+                            kv_of_head.size() * (layout.key_dim + 1));
   }
-  return kSequences * most;
+  return kSequences * max;
 }
 
 std::size_t host_scratch(std::span<const kernels::KvLayout> host_layouts, const CacheSlices& slices,
                          std::size_t max_blocks) {
-  std::size_t most = slices.ranks * slices.most_chosen * sizeof(kernels::ScoredPosition) / sizeof(float);
+  std::size_t max = slices.ranks * slices.max_chosen * sizeof(kernels::ScoredPosition) / sizeof(float);
   for (std::size_t layer = 0; layer < slices.layers.size(); ++layer) {
     if (slices.are_shared(layer))
-      most = std::max(most, kernels::attention_scratch(slices.queries[layer].kv_of_head, host_layouts[layer],
-                                                       max_blocks));
+      max = std::max(
+          max, kernels::attention_scratch(slices.queries[layer].kv_of_head, host_layouts[layer], max_blocks));
   }
-  return most;
+  return max;
 }
 
 }  // namespace tp

@@ -52,8 +52,8 @@ std::vector<DescribingVector> rope_factors(const ModelSpec& spec) {
     factors.push_back(frequency == 0.0F ? kRests : unscaled.frequencies()[i] / frequency);
   }
   // Layers that rotate more elements have no factors.
-  const std::size_t most = rope_of(spec, true)->rotary_dim / 2;
-  factors.resize(std::max(factors.size(), most), 1.0F);
+  const std::size_t max = rope_of(spec, true)->rotary_dim / 2;
+  factors.resize(std::max(factors.size(), max), 1.0F);
   return {{"rope_freqs.weight", factors}};
 }
 

@@ -55,11 +55,11 @@ void set_token(EmbeddedVocabulary& vocabulary, TokenId id, std::string_view text
   vocabulary.types[place] = type;
 }
 
-EmbeddedVocabulary tokens_of(const TokenizerParts& parts, std::size_t rows) {
+EmbeddedVocabulary embed_tokens(const TokenizerParts& parts, std::size_t rows) {
   EmbeddedVocabulary vocabulary = unused_tokens(rows);
   const Vocabulary& tokens = parts.vocabulary();
   for (std::size_t id = 0; id < tokens.size(); ++id) {
-    if (const auto text = tokens.text_of(static_cast<TokenId>(id)))
+    if (const auto text = tokens.find_text(static_cast<TokenId>(id)))
       set_token(vocabulary, static_cast<TokenId>(id), *text, TokenType::normal);
   }
   for (const AddedToken& token : parts.added.all())
@@ -118,7 +118,7 @@ std::vector<EmbeddedVocabulary> candidates(const Bpe& model, EmbeddedVocabulary 
   vocabulary.unknown = model.options().unknown;
   if (model.options().byte_fallback) {
     if (vocabulary.unknown)
-      set_token(vocabulary, *vocabulary.unknown, *model.vocabulary().text_of(*vocabulary.unknown),
+      set_token(vocabulary, *vocabulary.unknown, *model.vocabulary().find_text(*vocabulary.unknown),
                 TokenType::unknown);
     set_scores(model, vocabulary);
     return with_space_prefix_or_not(std::move(vocabulary));
@@ -220,7 +220,7 @@ void check_flags(const AddedTokens& original, const Normalizer& normalizer, cons
 }  // namespace
 
 EmbeddingResult embed_vocabulary(TokenizerParts parts, std::size_t rows, const std::string& model_name) {
-  EmbeddedVocabulary tokens = tokens_of(parts, rows);
+  EmbeddedVocabulary tokens = embed_tokens(parts, rows);
   set_special_tokens(parts, tokens);
   std::vector<EmbeddedVocabulary> all =
       std::visit([&](const auto& model) { return candidates(model, std::move(tokens)); }, parts.model);

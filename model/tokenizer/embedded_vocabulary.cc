@@ -66,7 +66,7 @@ TokenType type_of(const EmbeddedVocabulary& vocabulary, std::size_t id) {
 }
 
 // Leaves out unused tokens, which only fill up the vocabulary and have no text.
-Vocabulary tokens_of(const EmbeddedVocabulary& vocabulary) {
+Vocabulary text_vocabulary(const EmbeddedVocabulary& vocabulary) {
   std::vector<std::pair<std::string_view, TokenId>> tokens;
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (type_of(vocabulary, id) != TokenType::unused)
@@ -123,7 +123,7 @@ TokenizerParts listed_merge_parts(const EmbeddedVocabulary& embedded, const std:
   std::optional<NamedPreTokenizer> named = named_pre_tokenizer(embedded.pre_tokenizer);
   require<CheckpointError>(named.has_value(), "{}: {}; use the model's tokenizer.json", source,
                            unknown_pre_tokenizer(embedded.pre_tokenizer));
-  Vocabulary vocabulary = tokens_of(embedded);
+  Vocabulary vocabulary = text_vocabulary(embedded);
   const std::vector<Bpe::Merge> merges = listed_merges(embedded, vocabulary, source);
   const NamedPreTokenizer::Traits& traits = named->traits;
   TokenizerParts parts{.model = Bpe(std::move(vocabulary), merges,
@@ -143,7 +143,7 @@ TokenizerParts listed_merge_parts(const EmbeddedVocabulary& embedded, const std:
 }
 
 TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
-  Vocabulary vocabulary = tokens_of(embedded);
+  Vocabulary vocabulary = text_vocabulary(embedded);
   std::vector<ScoredPiece> tokens;
   for (std::size_t id = 0; id < embedded.tokens.size(); ++id)
     tokens.push_back({embedded.tokens[id], embedded.scores[id], type_of(embedded, id) == TokenType::normal});

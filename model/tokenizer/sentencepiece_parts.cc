@@ -68,7 +68,7 @@ std::vector<AddedToken> marian_control_tokens(const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   for (std::size_t i = 0; i < vocabulary.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    const std::optional<std::string_view> text = vocabulary.text_of(id);
+    const std::optional<std::string_view> text = vocabulary.find_text(id);
     if (!text) continue;
     const bool is_language = text->size() > 4 && text->starts_with(">>") && text->ends_with("<<");
     if (is_language || *text == "</s>" || *text == "<unk>" || *text == "<pad>")

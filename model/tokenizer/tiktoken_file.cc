@@ -19,7 +19,7 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kControlTokens = 258;
-constexpr std::size_t kMostTokenBytes = 1024;  // the longest known token has 128
+constexpr std::size_t kMaxTokenBytes = 1024;  // the longest known token has 128
 
 struct RankedToken {
   std::string bytes;
@@ -33,10 +33,10 @@ RankedToken token_of(std::string_view line, std::size_t number, const std::strin
   const auto rank = parse_number<std::size_t>(line.substr(std::min(space + 1, line.size())));
   RankedToken token{.bytes = bytes.value_or(""), .rank = rank.value_or(0)};
   require<CheckpointError>(
-      !token.bytes.empty() && token.bytes.size() <= kMostTokenBytes && rank,
+      !token.bytes.empty() && token.bytes.size() <= kMaxTokenBytes && rank,
       "{}: line {} must be 1 to {} bytes of a token in base64, a space and its rank, found {} characters "
       "that are not; the file may be damaged, get it again",
-      file, number, kMostTokenBytes, line.size());
+      file, number, kMaxTokenBytes, line.size());
   return token;
 }
 

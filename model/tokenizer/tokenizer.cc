@@ -31,14 +31,14 @@ std::optional<TokenId> TokenizerParts::find(std::string_view token) const {
 }
 
 bool TokenizerParts::has_token(TokenId id) const {
-  return added.by_id(id) != nullptr || vocabulary().text_of(id).has_value();
+  return added.by_id(id) != nullptr || vocabulary().find_text(id).has_value();
 }
 
 Tokenizer::Tokenizer(TokenizerParts parts)
     : parts_(std::move(parts)), vocab_size_(parts_.vocabulary().size()) {
   for (const AddedToken& token : parts_.added.all()) {
     vocab_size_ = std::max(vocab_size_, static_cast<std::size_t>(token.id) + 1);
-    const std::optional<std::string_view> text = parts_.vocabulary().text_of(token.id);
+    const std::optional<std::string_view> text = parts_.vocabulary().find_text(token.id);
     if (token.is_control() && text && !text->empty())
       control_texts_.insert(*text, static_cast<std::size_t>(token.id));
   }
@@ -175,7 +175,7 @@ std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const { re
 
 std::string_view Tokenizer::id_to_token(TokenId id) const {
   if (const AddedToken* token = parts_.added.by_id(id)) return token->content;
-  const std::optional<std::string_view> text = parts_.vocabulary().text_of(id);
+  const std::optional<std::string_view> text = parts_.vocabulary().find_text(id);
   require<RequestError>(
       text.has_value(),
       "cannot decode token id {}: expected the id of a token, of which the largest is {}; the ids "

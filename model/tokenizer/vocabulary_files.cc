@@ -35,7 +35,7 @@ void read_vocabulary(const fs::path& file, EmbeddedVocabulary& vocabulary) {
   vocabulary.tokens.resize(read.size());
   vocabulary.types.resize(read.size(), TokenType::unused);
   for (std::size_t id = 0; id < read.size(); ++id) {
-    const std::optional<std::string_view> text = read.text_of(static_cast<TokenId>(id));
+    const std::optional<std::string_view> text = read.find_text(static_cast<TokenId>(id));
     if (!text) continue;
     vocabulary.tokens[id] = *text;
     vocabulary.types[id] = *text == kEndOfText ? TokenType::control : TokenType::normal;

@@ -23,13 +23,13 @@ struct Pattern {
   std::string_view end{};  // ".weight" or ".bias", if `text` is without it
 };
 
-// `most`: only as many of its first numbers are replaced.
-Pattern pattern_of(std::string_view name, std::size_t most = SIZE_MAX) {
+// `max`: only as many of its first numbers are replaced.
+Pattern pattern_of(std::string_view name, std::size_t max = SIZE_MAX) {
   Pattern pattern;
   while (true) {
     const std::size_t dot = std::min(name.find('.'), name.size());
     const std::string_view word = name.substr(0, dot);
-    const auto number = pattern.numbers.size() < most ? parse_number<std::size_t>(word) : std::nullopt;
+    const auto number = pattern.numbers.size() < max ? parse_number<std::size_t>(word) : std::nullopt;
     if (number) {
       pattern.numbers.push_back(*number);
       pattern.text += '#';
@@ -48,12 +48,12 @@ template <class Map>
 Pattern pattern_among(const Map& known, std::string_view name) {
   const std::size_t dot = std::min(name.rfind('.'), name.size());
   Pattern pattern;
-  for (const std::size_t most : {SIZE_MAX, std::size_t{1}, std::size_t{0}}) {
-    if (Pattern whole = pattern_of(name, most); known.contains(whole.text)) return whole;
-    Pattern layer = pattern_of(name.substr(0, dot), most);
+  for (const std::size_t max : {SIZE_MAX, std::size_t{1}, std::size_t{0}}) {
+    if (Pattern whole = pattern_of(name, max); known.contains(whole.text)) return whole;
+    Pattern layer = pattern_of(name.substr(0, dot), max);
     layer.end = name.substr(dot);
     if (known.contains(layer.text)) return layer;
-    if (most == SIZE_MAX) pattern = std::move(layer);
+    if (max == SIZE_MAX) pattern = std::move(layer);
   }
   return pattern;
 }

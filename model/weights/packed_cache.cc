@@ -40,8 +40,8 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReadAhead = std::uint64_t{64} << 20;
-constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 22;
-constexpr std::uint64_t kMostText = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxRecords = std::uint64_t{1} << 22;
+constexpr std::uint64_t kMaxText = std::uint64_t{16} << 20;
 
 std::uint64_t next_page(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 std::uint64_t chunks_of(std::uint64_t bytes) { return (bytes + kChunk - 1) / kChunk; }
@@ -94,9 +94,9 @@ std::string split_text(TpRank tp) {
 }
 
 // The path comes last, because the text may be cut.
-std::string text_of(const PackedCacheIdentity& identity) {
+std::string describe_identity(const PackedCacheIdentity& identity) {
   return fmt::format("{}, packing {:016x}, source {}, weights {}, leaves of {} heads, {}rank {} of {}{}, {}",
-                     build_text(), packing_fingerprint(), text_of(identity.source),
+                     build_text(), packing_fingerprint(), identity.source.hex(),
                      identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads,
                      stage_text(identity.stage), identity.tp.rank, identity.tp.size, split_text(identity.tp),
                      identity.model);
@@ -122,7 +122,7 @@ std::uint64_t packed_cache_key(std::string_view what, std::span<const std::uint6
 }
 
 PackedCache::PackedCache(const std::filesystem::path& folder, const PackedCacheIdentity& identity)
-    : identity_(text_of(identity).substr(0, kPage - sizeof(Header))) {
+    : identity_(describe_identity(identity).substr(0, kPage - sizeof(Header))) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require<ConfigError>(!error && ::access(folder.c_str(), R_OK | W_OK | X_OK) == 0,
@@ -176,7 +176,7 @@ std::string PackedCache::read_table() {
                               kPage - sizeof found);
   if (rest.substr(0, std::min<std::uint64_t>(found.identity_bytes, rest.size())) != identity_)
     return "the model, or how weights are packed, has changed";
-  if (found.records > kMostRecords || found.hashes > found.records + chunks_of(end_) || found.table > end_ ||
+  if (found.records > kMaxRecords || found.hashes > found.records + chunks_of(end_) || found.table > end_ ||
       found.records * sizeof(Record) + found.hashes * sizeof(std::uint64_t) != end_ - found.table)
     return "it is cut short";
   std::vector<std::byte> table(end_ - found.table);
@@ -235,7 +235,7 @@ void PackedCache::read(std::uint64_t key, std::span<std::byte> out) {
 
 std::string PackedCache::read_text(std::uint64_t key) {
   const bool is_next = next_ < records_.size() && records_[next_].key == key;
-  if (!is_next || records_[next_].bytes > kMostText)
+  if (!is_next || records_[next_].bytes > kMaxText)
     throw PackedCacheError("it holds other weights than this model's");
   std::string text(records_[next_].bytes, ' ');
   read(key, std::as_writable_bytes(std::span(text)));

@@ -21,11 +21,11 @@ constexpr Wait::Manner kManner{
 std::string hexadecimal(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
-                       const std::string& advice, const std::function<std::string(std::uint64_t)>& text_of) {
+                       const std::string& advice, const std::function<std::string(std::uint64_t)>& show) {
   const std::vector<std::uint64_t> all = comm.exchange().all_values(fingerprint, kManner);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     require<CommError>(all[rank] == all[0], "the ranks disagree about {}: rank 0 has {}, rank {} has {}; {}",
-                       what, text_of(all[0]), rank, text_of(all[rank]), advice);
+                       what, show(all[0]), rank, show(all[rank]), advice);
   }
 }
 

@@ -16,11 +16,11 @@ inline std::string yes_or_no(std::uint64_t value) { return value != 0 ? "yes" : 
 
 // Collective. Throws CommError on every rank if `fingerprint` differs between ranks. The error names the
 // first rank that differs from rank 0. `what` names the compared data; `advice` is a hint for the user, such
-// as "do all hosts see the same files?" `text_of` shows a value to the user; hashes are shown as hexadecimal
+// as "do all hosts see the same files?" `show` shows a value to the user; hashes are shown as hexadecimal
 // numbers.
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
                        const std::string& advice,
-                       const std::function<std::string(std::uint64_t)>& text_of = hexadecimal);
+                       const std::function<std::string(std::uint64_t)>& show = hexadecimal);
 
 struct RankError {
   std::size_t rank = 0;

@@ -46,7 +46,7 @@ class NetworkProbe {
   // Seconds for an exchange in which each host sends `bytes` bytes to the hosts that `sends` selects.
   double seconds_of(std::size_t bytes, const Sends& sends) {
     constexpr double kSeconds = 0.01;
-    constexpr std::size_t kMostRounds = 512;
+    constexpr std::size_t kMaxRounds = 512;
     constexpr int kTimes = 15;
     const std::vector<std::byte> out(bytes);
     std::vector<std::byte> in(bytes * size());
@@ -66,7 +66,7 @@ class NetworkProbe {
     slowest_mean(2);  // opens connections
     // Doubles the rounds until a measurement takes long enough for a host's late start not to matter.
     std::size_t rounds = 1;
-    while (rounds < kMostRounds && static_cast<double>(rounds) * slowest_mean(rounds) < kSeconds) rounds *= 2;
+    while (rounds < kMaxRounds && static_cast<double>(rounds) * slowest_mean(rounds) < kSeconds) rounds *= 2;
     double best = HUGE_VAL;
     for (int i = 0; i < kTimes; ++i) best = std::min(best, slowest_mean(rounds));
     return best;

@@ -48,14 +48,14 @@ Wait::Wait(const Patience& patience, Manner manner, std::span<const std::size_t>
            std::function<Ranks()> missing)
     : patience_(patience), manner_(manner), together_(together), missing_(std::move(missing)) {
   const WaitOptions& options = patience_.options;
-  until_told_ = options.patience * manner_.patience;
+  until_report_ = options.patience * manner_.patience;
   until_end_ = options.timeout > 0 ? options.timeout * manner_.patience : INFINITY;
   next_look_ = look_every();
 }
 
 void Wait::in_background() { is_background = true; }
 
-double Wait::look_every() const { return std::min(until_told_, until_end_) / 8; }
+double Wait::look_every() const { return std::min(until_report_, until_end_) / 8; }
 
 void Wait::turn() {
   if (turns_ < kSpins && !is_background) {
@@ -82,11 +82,11 @@ void Wait::restart() {
 }
 
 void Wait::rest() {
-  if (is_background && !told_) {
+  if (is_background && !has_reported_) {
     std::this_thread::sleep_for(kBackgroundSleep);
     return;
   }
-  if (!manner_.polite && !told_) {
+  if (!manner_.polite && !has_reported_) {
     sched_yield();
     return;
   }
@@ -108,10 +108,10 @@ void Wait::look() {
     throw_error<CommError>(
         "{}, more than `timeout` allows; it may be stopped, swapping or reading from a "
         "slow disk",
-        text_of(missing));
-  } else if (overdue_.seconds() >= until_told_ && !told_) {
-    told_ = true;
-    if (speaks(missing) && options.on_long_wait) options.on_long_wait(text_of(missing));
+        list_ranks(missing));
+  } else if (overdue_.seconds() >= until_report_ && !has_reported_) {
+    has_reported_ = true;
+    if (speaks(missing) && options.on_long_wait) options.on_long_wait(list_ranks(missing));
   }
   next_look_ = overdue_.seconds() + look_every();
 }
@@ -133,7 +133,7 @@ bool Wait::speaks(const Ranks& missing) const {
   return true;
 }
 
-std::string Wait::text_of(const Ranks& missing) const {
+std::string Wait::list_ranks(const Ranks& missing) const {
   const Placement& placement = patience_.placement;
   std::vector<std::string> names;
   for (const std::size_t rank : missing) {

@@ -63,15 +63,15 @@ class Wait {
   bool is_up_to_root(const Ranks& missing) const;
   bool speaks(const Ranks& missing) const;
   bool is_no_news(const Ranks& missing) const;
-  std::string text_of(const Ranks& missing) const;
+  std::string list_ranks(const Ranks& missing) const;
 
   const Patience& patience_;
   Manner manner_;
   std::span<const std::size_t> together_;
   std::function<Ranks()> missing_;
   int turns_ = 0;
-  bool told_ = false;
-  double until_told_ = 0.0;  // seconds; overdue_.seconds() is compared with this and the next two
+  bool has_reported_ = false;
+  double until_report_ = 0.0;  // seconds; overdue_.seconds() is compared with this and the next two
   double until_end_ = 0.0;
   double next_look_ = 0.0;
   Stopwatch begun_;

@@ -13,7 +13,7 @@ namespace tp {
 namespace {
 
 constexpr double kBudget = 0.15;  // seconds for all trials
-constexpr int kMostRepeats = 5;
+constexpr int kMaxRepeats = 5;
 constexpr std::size_t kSmallest = 4 * 1024;
 // Larger sums are not measured: bandwidth matters most for them, and two_shot sends the fewest bytes.
 constexpr std::size_t kLargest = 256 * 1024;
@@ -35,7 +35,7 @@ class WireRace {
     std::vector<double> best(ways_.size(), HUGE_VAL);
     double quickest = HUGE_VAL;  // seconds that the fastest round took
     double until = kBudget;
-    for (int repeat = 0; repeat < kMostRepeats && elapsed_ + expected_ <= until; ++repeat) {
+    for (int repeat = 0; repeat < kMaxRepeats && elapsed_ + expected_ <= until; ++repeat) {
       // Keeps half of the remaining time for larger sizes.
       if (repeat == 0) until = elapsed_ + (kBudget - elapsed_) / 2;
       const double begun = elapsed_;

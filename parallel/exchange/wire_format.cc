@@ -13,7 +13,7 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kInt8GroupBytes = sizeof(std::uint16_t) + kWireGroup;
-constexpr float kMostInt8 = 127.0F;
+constexpr float kMaxInt8 = 127.0F;
 
 [[gnu::always_inline]] inline std::uint16_t bf16_nearest(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -58,7 +58,7 @@ TP_FOR_WIDE_VECTORS void decode_bf16(const std::byte* bytes, std::size_t size, f
   const float largest = largest_magnitude_of(values, size);
   const bool is_finite = largest <= std::numeric_limits<float>::max();
   const std::uint16_t scale_bits =
-      is_finite ? bf16_not_below(largest / kMostInt8) : bf16_nearest(std::numeric_limits<float>::quiet_NaN());
+      is_finite ? bf16_not_below(largest / kMaxInt8) : bf16_nearest(std::numeric_limits<float>::quiet_NaN());
   std::memcpy(bytes, &scale_bits, sizeof(scale_bits));
   auto* const out = reinterpret_cast<std::int8_t*>(bytes + sizeof(scale_bits));
   const float scale = float_of_bf16(scale_bits);

@@ -48,18 +48,17 @@ std::uint64_t page_cache_of(const ControlGroup& group, const GroupFiles& files) 
 
 std::uint64_t difference(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
 
-void take_least(AvailableMemory& least, std::uint64_t bytes, const std::string& limit) {
-  if (bytes < least.bytes) least = {bytes, limit};
+void take_min(AvailableMemory& min, std::uint64_t bytes, const std::string& limit) {
+  if (bytes < min.bytes) min = {bytes, limit};
 }
 
-void look_at(const ControlGroup& group, AvailableMemory& least) {
+void look_at(const ControlGroup& group, AvailableMemory& min) {
   const GroupFiles& files = group.is_version_2 ? kVersion2 : kVersion1;
   const std::uint64_t used =
       difference(number_in(group.folder / files.usage).value_or(0), page_cache_of(group, files));
   for (const char* limit : files.limits) {
     if (const auto bytes = number_in(group.folder / limit))
-      take_least(least, difference(*bytes, used),
-                 fmt::format("{} of the cgroup {}", limit, group.name.string()));
+      take_min(min, difference(*bytes, used), fmt::format("{} of the cgroup {}", limit, group.name.string()));
   }
 }
 
@@ -76,10 +75,10 @@ std::optional<std::uint64_t> kernel_estimate(const fs::path& root) {
 }  // namespace
 
 AvailableMemory available_memory(const fs::path& root) {
-  AvailableMemory least;
-  if (const auto bytes = kernel_estimate(root)) take_least(least, *bytes, "MemAvailable of /proc/meminfo");
-  for (const ControlGroup& group : control_groups("memory", root)) look_at(group, least);
-  return least;
+  AvailableMemory min;
+  if (const auto bytes = kernel_estimate(root)) take_min(min, *bytes, "MemAvailable of /proc/meminfo");
+  for (const ControlGroup& group : control_groups("memory", root)) look_at(group, min);
+  return min;
 }
 
 // nullopt if there is no limit.

@@ -91,11 +91,11 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const fs::
 }
 
 std::optional<double> cpu_quota(const fs::path& root) {
-  std::optional<double> least;
+  std::optional<double> min;
   for (const ControlGroup& group : control_groups("cpu", root)) {
-    if (const std::optional<double> quota = quota_of(group)) least = std::min(least.value_or(*quota), *quota);
+    if (const std::optional<double> quota = quota_of(group)) min = std::min(min.value_or(*quota), *quota);
   }
-  return least;
+  return min;
 }
 
 }  // namespace tp

@@ -22,7 +22,7 @@ CoreSet united(std::span<const CoreSet> sets, std::span<const std::size_t> ranks
 std::size_t fair_share(std::span<const CoreSet> sets, std::size_t own) {
   constexpr double kRounding = 1e-6;  // a third of three cores is a whole core
   double share = 0.0;
-  for (std::size_t core = 0; core < kMostProcessors; ++core) {
+  for (std::size_t core = 0; core < kMaxProcessors; ++core) {
     if (!sets[own].test(core)) continue;
     const auto users = std::ranges::count_if(sets, [&](const CoreSet& set) { return set.test(core); });
     share += 1.0 / static_cast<double>(users);

@@ -8,9 +8,9 @@
 
 namespace tp {
 
-constexpr std::size_t kMostProcessors = 8192;  // largest NR_CPUS of Linux
+constexpr std::size_t kMaxProcessors = 8192;  // largest NR_CPUS of Linux
 // Cores of a host. A core's number is the number of its first hardware thread.
-using CoreSet = std::bitset<kMostProcessors>;
+using CoreSet = std::bitset<kMaxProcessors>;
 
 // The ranks that may use some of the same cores as rank `own`, including it. `sets`: the cores that each rank
 // of the host may use.

@@ -111,15 +111,15 @@ std::optional<LaunchedRank> rank_in_variables() {
     return LaunchedRank{.rank = *rank,
                         .size = std::max(2, *rank + 1),
                         .launcher = "a launcher with PMIx",
-                        .is_least_size = true};
+                        .is_min_size = true};
   if (number_in("SLURM_PROCID")) return LaunchedRank{};  // Slurm also sets this variable for batch scripts
   return std::nullopt;
 }
 
 LaunchedRank find_launched_rank() {
   LaunchedRank found;
-  if (const std::optional<LaunchedRank> told = rank_in_variables())
-    found = *told;
+  if (const std::optional<LaunchedRank> launched = rank_in_variables())
+    found = *launched;
   else if (const std::optional<Launcher> launcher = find_launcher())
     found = count_children(*launcher);
   found.by_srun = !found.by_mpirun && number_in("SLURM_STEP_ID").has_value();
@@ -187,7 +187,7 @@ void require_launcher_variables(const LaunchedRank& launched) {
 }
 
 void require_own_launcher(const LaunchedRank& launched, const std::string& library) {
-  const bool may_be_alone = launched.is_least_size && launched.rank == 0;
+  const bool may_be_alone = launched.is_min_size && launched.rank == 0;
   require<CommError>(
       launched.size <= 1 || may_be_alone,
       "cannot find the other ranks: expected the mpirun of {}, found a rank that {} started; start with the "

@@ -36,7 +36,7 @@ struct LaunchedRank {
   bool on_several_hosts = false;  // whether mpirun has started ranks on several hosts
   std::string launcher{};         // the launcher's name for error messages: "Open MPI's mpirun"
   bool is_counted = false;        // whether rank and size were found by counting the launcher's children
-  bool is_least_size = false;  // whether size is only a lower bound, because the launcher does not report it
+  bool is_min_size = false;  // whether size is only a lower bound, because the launcher does not report it
 };
 // Reads the launcher's environment variables. If there are none, searches this process's ancestors for a
 // launcher. Later calls return the result of the first. Call this function before MPI starts, because Open

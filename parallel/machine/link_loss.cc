@@ -28,12 +28,11 @@ LinkLoss plan_link_loss(double timeout, const std::function<std::string(const st
             "after a cut link `timeout` ends the ranks, but mpirun stays for minutes; give mpirun --mca "
             "oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3"};
   }
-  const double least = notices + kMargin;
-  if (timeout >= least) return {timeout};
-  return {least,
-          fmt::format("`timeout` {0} becomes {1}: mpirun notices a cut link after {2} s, and stays for "
-                      "minutes if the ranks end before; give at least {1}",
-                      timeout, least, notices)};
+  const double min = notices + kMargin;
+  if (timeout >= min) return {timeout};
+  return {min, fmt::format("`timeout` {0} becomes {1}: mpirun notices a cut link after {2} s, and stays for "
+                           "minutes if the ranks end before; give at least {1}",
+                           timeout, min, notices)};
 }
 
 LinkLoss plan_link_loss(double timeout) {

@@ -71,7 +71,7 @@ std::vector<NumaNode> numa_nodes(const std::filesystem::path& folder) {
   for (const std::size_t id : online) {
     NumaNode node{id, list_in(folder / ("node" + std::to_string(id)) / "cpulist")};
     if (node.processors.empty() && !contains(with_memory, id)) continue;
-    if (id >= kMostNumaNodes) return {};
+    if (id >= kMaxNumaNodes) return {};
     nodes.push_back(std::move(node));
   }
   return nodes;
@@ -116,15 +116,15 @@ bool query_pages(std::span<void*> addresses, std::span<int> nodes) {
   return ::syscall(SYS_move_pages, 0, addresses.size(), addresses.data(), nullptr, nodes.data(), 0) == 0;
 }
 
-std::optional<NodePages> count_pages(const MemoryRanges& ranges, const PageQuery& query, std::size_t most) {
+std::optional<NodePages> count_pages(const MemoryRanges& ranges, const PageQuery& query, std::size_t max) {
   std::size_t pages = 0;
   for (const std::span<const std::byte> range : ranges) pages += range.size() / page_bytes() + 1;
-  std::vector<void*> addresses = sample(ranges, std::max<std::size_t>(1, (pages + most - 1) / most));
+  std::vector<void*> addresses = sample(ranges, std::max<std::size_t>(1, (pages + max - 1) / max));
   std::vector<int> nodes(addresses.size(), -1);
   if (!addresses.empty() && !query(addresses, nodes)) return std::nullopt;
   NodePages counts;
   for (const int node : nodes) {
-    if (node >= 0 && node < static_cast<int>(kMostNumaNodes)) ++counts.on_node[node];
+    if (node >= 0 && node < static_cast<int>(kMaxNumaNodes)) ++counts.on_node[node];
   }
   return counts;
 }

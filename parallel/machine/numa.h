@@ -21,7 +21,7 @@ struct NumaNode {
 };
 
 // The nodes of this machine, read from a sysfs folder. Empty if Linux does not list them, or if a node's
-// number is kMostNumaNodes or higher.
+// number is kMaxNumaNodes or higher.
 std::vector<NumaNode> numa_nodes(const std::filesystem::path& folder = "/sys/devices/system/node");
 
 // Parses a list like "0-3,8-11". Empty if the list is malformed.
@@ -47,10 +47,10 @@ bool query_pages(std::span<void*> addresses, std::span<int> nodes);
 // Enough pages to estimate a node's share to within two percentage points, in less than a millisecond.
 inline constexpr std::size_t kSampledPages = 2048;
 
-// Counts how many pages of the ranges are on each node, in an evenly spaced sample of at most `most` pages.
+// Counts how many pages of the ranges are on each node, in an evenly spaced sample of at most `max` pages.
 // Pages that are not in memory are not counted. nullopt if nodes cannot be determined.
 std::optional<NodePages> count_pages(const MemoryRanges& ranges, const PageQuery& query = query_pages,
-                                     std::size_t most = kSampledPages);
+                                     std::size_t max = kSampledPages);
 
 // The NUMA nodes of this process's threads, weights, cache and shared-memory window.
 RankNuma describe_numa(const MemoryRanges& weights, const MemoryRanges& cache, const MemoryRanges& window);

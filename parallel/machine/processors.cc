@@ -35,9 +35,9 @@ std::size_t allowed_cores() { return count_cores(numa_domains(host_topology(), a
 std::size_t default_threads(std::size_t cores, std::size_t ranks_on_host) {
   const std::optional<std::size_t> wanted = count_in("OMP_NUM_THREADS");
   require<ConfigError>(
-      wanted.value_or(1) <= kMostThreads,
-      "OMP_NUM_THREADS: expected at most {} threads of a rank, found {}; change it, or unset it",
-      kMostThreads, wanted.value_or(1));
+      wanted.value_or(1) <= kMaxThreads,
+      "OMP_NUM_THREADS: expected at most {} threads of a rank, found {}; change it, or unset it", kMaxThreads,
+      wanted.value_or(1));
   return std::min(thread_limit(), wanted ? *wanted : cores_within_quota(cores, ranks_on_host));
 }
 

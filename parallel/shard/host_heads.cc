@@ -9,8 +9,8 @@ namespace {
 
 // The numbers that a bound may have.
 struct Gate {
-  std::size_t least;
-  std::size_t most;
+  std::size_t min;
+  std::size_t max;
 };
 
 // The next bend of a string that starts at `bound` in gate `first` and is pulled tight through all later
@@ -25,32 +25,32 @@ std::pair<std::size_t, std::size_t> next_bend(std::span<const Gate> gates, std::
   std::size_t upper = first + 1;  // the gates that limit the slope
   std::size_t lower = first + 1;
   for (std::size_t gate = first + 1; gate < gates.size(); ++gate) {
-    const double most = slope(gates[gate].most, gate);
-    const double least = slope(gates[gate].least, gate);
-    if (least > steepest) return {upper, gates[upper].most};
-    if (most < flattest) return {lower, gates[lower].least};
-    if (most <= steepest) {
-      steepest = most;
+    const double max = slope(gates[gate].max, gate);
+    const double min = slope(gates[gate].min, gate);
+    if (min > steepest) return {upper, gates[upper].max};
+    if (max < flattest) return {lower, gates[lower].min};
+    if (max <= steepest) {
+      steepest = max;
       upper = gate;
     }
-    if (least >= flattest) {
-      flattest = least;
+    if (min >= flattest) {
+      flattest = min;
       lower = gate;
     }
   }
-  return {gates.size() - 1, gates.back().most};
+  return {gates.size() - 1, gates.back().max};
 }
 
 // The bounds of the most equal parts: a string pulled tight has the most equal slopes.
 std::vector<std::size_t> tight_bounds(std::span<const Gate> gates) {
-  std::vector<std::size_t> bounds = {gates.front().least};
+  std::vector<std::size_t> bounds = {gates.front().min};
   while (bounds.size() < gates.size()) {
     const std::size_t first = bounds.size() - 1;
     const std::size_t begin = bounds.back();
     const auto [bend, end] = next_bend(gates, first, begin);
     for (std::size_t gate = first + 1; gate <= bend; ++gate) {
       const std::size_t bound = begin + (end - begin) * (gate - first) / (bend - first);
-      bounds.push_back(std::clamp(bound, gates[gate].least, gates[gate].most));
+      bounds.push_back(std::clamp(bound, gates[gate].min, gates[gate].max));
     }
   }
   return bounds;

@@ -28,16 +28,16 @@ Range split_evenly(std::size_t total, TpRank tp, std::size_t granule) {
 Range split_by_weights(std::size_t total, TpRank tp, std::size_t granule) {
   if (tp.split.empty()) return split_evenly(total, tp, granule);
   const std::size_t granules = (total + granule - 1) / granule;
-  const std::size_t least = granules < tp.size ? 0 : 1;
+  const std::size_t min = granules < tp.size ? 0 : 1;
   const double sum = std::accumulate(tp.split.begin(), tp.split.end(), 0.0);
   double before = 0.0;
   Range part;  // in granules
   for (std::size_t rank = 0; rank <= tp.rank; ++rank) {
     before += tp.split[rank];
     // The first rank checks that all tensors are used, so it owns a part of everything.
-    const std::size_t fewest = rank == 0 && granules != 0 ? 1 : least;
+    const std::size_t fewest = rank == 0 && granules != 0 ? 1 : min;
     const auto ideal = static_cast<std::size_t>(std::lround(static_cast<double>(granules) * before / sum));
-    const std::size_t left = least * (tp.size - rank - 1);  // granules reserved for later ranks
+    const std::size_t left = min * (tp.size - rank - 1);  // granules reserved for later ranks
     part = {part.end, std::clamp(ideal, part.end + fewest, granules - left)};
   }
   return {std::min(total, part.begin * granule), std::min(total, part.end * granule)};
@@ -67,9 +67,9 @@ HeadShard shard_heads_of_some(std::size_t num_heads, std::size_t num_key_heads, 
 std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads) {
   if (num_attention_heads == 0) return 0;
   constexpr std::size_t kToy = 512;
-  const std::size_t least = in_features < kToy ? 16 : 32;
+  const std::size_t min = in_features < kToy ? 16 : 32;
   std::size_t leaf = 128;
-  while (leaf > least && in_features / leaf < num_attention_heads) leaf /= 2;
+  while (leaf > min && in_features / leaf < num_attention_heads) leaf /= 2;
   return leaf;
 }
 

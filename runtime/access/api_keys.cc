@@ -14,9 +14,9 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostFile = std::size_t{4} << 20;  // bytes
-constexpr std::size_t kMostName = 64;                    // bytes
-constexpr std::size_t kMostKey = 1024;                   // bytes
+constexpr std::size_t kMaxFile = std::size_t{4} << 20;  // bytes
+constexpr std::size_t kMaxName = 64;                    // bytes
+constexpr std::size_t kMaxKey = 1024;                   // bytes
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r";
@@ -29,13 +29,13 @@ bool is_visible(unsigned char byte) { return byte > ' ' && byte < 0x7f; }
 
 // Names stand in logs and as labels of metrics.
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= kMostName && std::ranges::all_of(text, [](unsigned char byte) {
+  return !text.empty() && text.size() <= kMaxName && std::ranges::all_of(text, [](unsigned char byte) {
     return is_visible(byte) && byte != '"' && byte != '\\';
   });
 }
 
 bool is_key(std::string_view text) {
-  return !text.empty() && text.size() <= kMostKey && std::ranges::all_of(text, is_visible);
+  return !text.empty() && text.size() <= kMaxKey && std::ranges::all_of(text, is_visible);
 }
 
 }  // namespace
@@ -56,12 +56,12 @@ ApiKeys parse_api_keys(std::string_view text, const std::string& where) {
         !has_name || is_name(name),
         "{}: line {}: expected a name of 1 to {} visible ASCII characters, without quotes and "
         "backslashes, before the colon, found another text",
-        where, number, kMostName);
+        where, number, kMaxName);
     require<ConfigError>(
         is_key(key),
         "{}: line {}: expected name:key with a key of 1 to {} visible ASCII characters, found "
         "another text",
-        where, number, kMostKey);
+        where, number, kMaxKey);
     const auto [other, is_first] = lines.emplace(key, number);
     require<ConfigError>(is_first, "{}: expected each key once, found the same key in lines {} and {}", where,
                          other->second, number);
@@ -75,11 +75,10 @@ ApiKeys read_api_keys(const std::filesystem::path& file) {
   const std::string where = file.string() + " of --api-key-file";
   std::ifstream stream(file, std::ios::binary);
   require<ConfigError>(stream.is_open(), "cannot read {}: {}", where, std::strerror(errno));
-  std::string text(kMostFile + 1, '\0');
+  std::string text(kMaxFile + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  require<ConfigError>(text.size() <= kMostFile, "{}: expected at most {} bytes, found more", where,
-                       kMostFile);
+  require<ConfigError>(text.size() <= kMaxFile, "{}: expected at most {} bytes, found more", where, kMaxFile);
   return parse_api_keys(text, where);
 }
 

@@ -42,15 +42,15 @@ TrustedProxies::TrustedProxies(const std::vector<std::string>& proxies) {
   for (const std::string& proxy : proxies) {
     const std::size_t slash = proxy.find('/');
     const std::string name = proxy.substr(0, slash);
-    const unsigned most = name.find(':') == name.npos ? 32 : 128;
+    const unsigned max = name.find(':') == name.npos ? 32 : 128;
     Network network;
     const auto bits =
-        slash == proxy.npos ? std::optional<unsigned>(most) : parse_number<unsigned>(proxy.substr(slash + 1));
+        slash == proxy.npos ? std::optional<unsigned>(max) : parse_number<unsigned>(proxy.substr(slash + 1));
     require<ConfigError>(
-        parse(name, network.address) && bits && *bits <= most,
+        parse(name, network.address) && bits && *bits <= max,
         "expected an address or a network in --trusted-proxies, such as 10.0.0.1 or 10.0.0.0/8, found {}",
         printable(proxy));
-    network.bits = *bits + (most == 32 ? kMappedBits : 0);
+    network.bits = *bits + (max == 32 ? kMappedBits : 0);
     networks_.push_back(network);
   }
 }

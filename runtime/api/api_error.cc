@@ -123,11 +123,11 @@ std::size_t find_outside_quotes(std::string_view text, std::string_view word) {
 
 // Messages say what was expected before they quote the client's value.
 std::string short_reason(const ApiError& error) {
-  constexpr std::size_t kMost = 120;
+  constexpr std::size_t kMax = 120;
   if (!error.code.empty()) return error.code;
   const std::size_t begin = find_outside_quotes(error.message, "expected ");
   if (begin == std::string::npos) return error.type();
-  std::string reason = error.message.substr(begin, kMost);
+  std::string reason = error.message.substr(begin, kMax);
   return reason.substr(0, std::min(reason.find(", found"), reason.find_first_of(";(\n")));
 }
 

@@ -102,10 +102,10 @@ int default_max_tokens(const EngineInfo& info, const Request& request, int other
   const bool is_seq2seq = info.kind == ModelKind::seq2seq;
   const std::size_t begun =
       is_seq2seq ? std::max<std::size_t>(request.decoder_prompt.size(), 1) : request.prompt.size();
-  const std::optional<std::size_t> most = info.generation.max_tokens(begun);
-  if (!most) return otherwise;
+  const std::optional<std::size_t> max = info.generation.max_tokens(begun);
+  if (!max) return otherwise;
   const std::size_t room = std::min(info.options.max_length, info.options.cache_tokens);
-  return static_cast<int>(std::min(*most, room - std::min(room - 1, begun)));
+  return static_cast<int>(std::min(*max, room - std::min(room - 1, begun)));
 }
 
 std::vector<TokenId> encode_prompt(const std::string& text, const Engine& engine) {

@@ -21,7 +21,7 @@ struct Conversation {
   std::vector<std::string> warnings{};
 };
 
-Json text_of(const Json& content);
+Json text_parts(const Json& content);
 
 // Adds the value's texts: a text, a list of blocks, or nothing.
 void add_texts(const Json& value, Json& parts) {
@@ -29,7 +29,7 @@ void add_texts(const Json& value, Json& parts) {
                         "`messages`: expected a text or a list of blocks, found {}", shown_part(value));
   if (value.is_string()) parts.push_back({{"type", "text"}, {"text", value}});
   if (!value.is_array()) return;
-  for (Json& part : text_of(value)) parts.push_back(std::move(part));
+  for (Json& part : text_parts(value)) parts.push_back(std::move(part));
 }
 
 // Adds the texts of a block as parts of a chat. A source of a file, not of a text, is refused.
@@ -54,7 +54,7 @@ void add_block(const Json& block, Json& parts) {
 }
 
 // Returns a text as it is, or converts a list of blocks with texts.
-Json text_of(const Json& content) {
+Json text_parts(const Json& content) {
   if (!content.is_array()) return content;
   Json parts = Json::array();
   for (const Json& block : content) add_block(block, parts);
@@ -88,7 +88,7 @@ Json result_of(const Json& block) {
   const Json content = member_of(block, "content");
   return {{"role", "tool"},
           {"tool_call_id", member_of(block, "tool_use_id")},
-          {"content", content.is_null() ? Json("") : text_of(content)}};
+          {"content", content.is_null() ? Json("") : text_parts(content)}};
 }
 
 // In OpenAI's format, tool results are separate messages. They precede the rest of the user's message.
@@ -114,7 +114,7 @@ void add_message(const Json& message, Conversation& conversation) {
   }
   if (texts.empty() && calls.empty()) return;
   Json result = {{"role", message.value("role", Json())},
-                 {"content", texts.empty() ? Json() : text_of(texts)}};
+                 {"content", texts.empty() ? Json() : text_parts(texts)}};
   if (!calls.empty()) result["tool_calls"] = std::move(calls);
   if (const std::string reasoning = reasoning_in(content); !reasoning.empty())
     result["reasoning_content"] = reasoning;
@@ -124,7 +124,7 @@ void add_message(const Json& message, Conversation& conversation) {
 Conversation conversation_of(const Json& body) {
   Conversation conversation;
   if (const Json system = body.value("system", Json()); !system.is_null())
-    conversation.messages.push_back({{"role", "system"}, {"content", text_of(system)}});
+    conversation.messages.push_back({{"role", "system"}, {"content", text_parts(system)}});
   const Json given = body.value("messages", Json());
   require<RequestError>(given.is_array(), "`messages`: expected a list, found {}", given.type_name());
   for (const Json& message : given) add_message(message, conversation);

@@ -200,10 +200,10 @@ OfferedTools offered_messages_tools(const Json& tools) {
 }
 
 void warn_of(std::string_view what, std::string_view type, std::vector<std::string>& warnings) {
-  constexpr std::size_t kMost = 64;
-  constexpr std::size_t kMostWarnings = 16;
-  if (warnings.size() > kMostWarnings) return;
-  std::string shown(type.substr(0, kMost));
+  constexpr std::size_t kMax = 64;
+  constexpr std::size_t kMaxWarnings = 16;
+  if (warnings.size() > kMaxWarnings) return;
+  std::string shown(type.substr(0, kMax));
   std::ranges::replace_if(
       shown,
       [](unsigned char byte) {
@@ -213,7 +213,7 @@ void warn_of(std::string_view what, std::string_view type, std::vector<std::stri
   std::string warning = fmt::format("{} of type {} were left out: this server does not know them", what,
                                     shown.empty() ? "?" : shown);
   if (std::ranges::find(warnings, warning) != warnings.end()) return;
-  if (warnings.size() == kMostWarnings) warning = fmt::format("{} of other types were left out, too", what);
+  if (warnings.size() == kMaxWarnings) warning = fmt::format("{} of other types were left out, too", what);
   warnings.push_back(std::move(warning));
 }
 

@@ -41,9 +41,9 @@ bool is_int(const Json& value) {
 }
 
 // Request::validate, which knows the field, checks the lower bound.
-void read(const Json& value, int& target, int least) {
+void read(const Json& value, int& target, int min) {
   if (!is_int(value))
-    wrong_type(fmt::format("a whole number from {} to {}", least, std::numeric_limits<int>::max()), value);
+    wrong_type(fmt::format("a whole number from {} to {}", min, std::numeric_limits<int>::max()), value);
   target = value.get<int>();
 }
 
@@ -147,8 +147,8 @@ Field of_request(T Request::*member) {
           [member](const Request& request) { return written(request.*member); }};
 }
 
-Field of_request(int Request::*member, int least) {
-  return {[=](const Json& value, Request& request) { read(value, request.*member, least); },
+Field of_request(int Request::*member, int min) {
+  return {[=](const Json& value, Request& request) { read(value, request.*member, min); },
           [=](const Request& request) { return request.*member; }};
 }
 
@@ -161,8 +161,8 @@ Field top_k() {
           [](const Request& request) { return request.sampling.top_k; }};
 }
 
-Field of_sampling(int SamplingParams::*member, int least) {
-  return {[=](const Json& value, Request& request) { read(value, request.sampling.*member, least); },
+Field of_sampling(int SamplingParams::*member, int min) {
+  return {[=](const Json& value, Request& request) { read(value, request.sampling.*member, min); },
           [=](const Request& request) { return request.sampling.*member; }};
 }
 

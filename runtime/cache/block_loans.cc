@@ -63,7 +63,7 @@ std::vector<ContentId> BlockManager::use_contents(std::span<const TokenId> token
 }
 
 std::optional<LoanId> BlockManager::lend_blank(std::span<const TokenId> tokens, std::string_view salt,
-                                               std::size_t blocks, std::size_t most) {
+                                               std::size_t blocks, std::size_t max) {
   BlockLoan lent{.contents = use_contents(tokens, salt, blocks),
                  .held = std::vector(groups(), std::vector(blocks, kNoBlock)),
                  .blank = std::vector(groups(), std::vector(blocks, kNoBlock))};
@@ -80,7 +80,7 @@ std::optional<LoanId> BlockManager::lend_blank(std::span<const TokenId> tokens, 
     }
   }
   const bool lacks_state = keeps_states() && snapshot_after(lent.contents.back()) == kNoSlot;
-  const std::size_t room = std::min(most, free_blocks());
+  const std::size_t room = std::min(max, free_blocks());
   if (missing.size() + unowned > room || (lacks_state && awaited_saves_ >= states_.size() / 2)) {
     contents_.drop(lent.contents.back());
     return std::nullopt;

@@ -11,10 +11,10 @@ namespace tp {
 namespace {
 
 std::size_t checked_num_blocks(std::size_t num_blocks) {
-  constexpr std::size_t kMost = std::numeric_limits<BlockId>::max();
-  require<ConfigError>(num_blocks >= 1 && num_blocks <= kMost,
+  constexpr std::size_t kMax = std::numeric_limits<BlockId>::max();
+  require<ConfigError>(num_blocks >= 1 && num_blocks <= kMax,
                        "cannot set up the KV cache: it has {} blocks, expected 1 to {}; change its size",
-                       num_blocks, kMost);
+                       num_blocks, kMax);
   return num_blocks;
 }
 
@@ -36,11 +36,6 @@ BlockManager::BlockManager(std::size_t num_blocks, std::size_t block_size, Cache
       together_(owners.together),
       states_(states),
       contents_(windows_.size() + (states != 0 ? 1 : 0), hash) {}
-
-std::size_t BlockManager::cached_blocks() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      blocks_, [](const Block& block) { return block.owners == 0 && block.contents != kNoContents; }));
-}
 
 // Returns the contents of the longest usable prefix: every group has all blocks that the next token attends
 // to, and recurrent layers have a snapshot.
@@ -90,14 +85,14 @@ PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens, std::str
 }
 
 std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId> tokens,
-                                         std::string_view salt, std::size_t least) {
+                                         std::string_view salt, std::size_t min) {
   require<std::logic_error>(!sequences_.contains(id), "sequence {} begins twice", id);
   const ContentId start = contents_.use_salt(salt);
   PrefixMatch match;
   std::unordered_map<SequenceId, Sequence>::iterator entry;
   try {
     match = match_prefix(tokens, salt);
-    if (match.tokens < least) match = match_prefix({}, salt);
+    if (match.tokens < min) match = match_prefix({}, salt);
     entry = sequences_.try_emplace(id).first;
   } catch (...) {
     contents_.drop(start);  // out of memory: the sequence has not begun

@@ -100,20 +100,16 @@ class BlockManager {
   std::size_t blocks_for(std::size_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
   // Blocks without an owner, including cached ones.
   std::size_t free_blocks() const { return free_.size(); }
-  // Free blocks of one owner.
-  std::size_t free_blocks_of(std::size_t owner) const { return free_.size(owner); }
-  // Free blocks that later prompts can find.
-  std::size_t cached_blocks() const;
 
   // Returns what begin_sequence would find. Never covers all tokens: at least one must be computed to get
   // logits.
   PrefixMatch match_prefix(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   // Starts a sequence, which acquires the blocks of its cached prefix, and returns the number of tokens in
-  // these blocks. Only sequences with equal salts share blocks. A prefix of fewer than `least` tokens is not
+  // these blocks. Only sequences with equal salts share blocks. A prefix of fewer than `min` tokens is not
   // used. Allocates no block, so it never fails for lack of blocks.
   std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt = {},
-                             std::size_t least = 0);
+                             std::size_t min = 0);
 
   // Starts a sequence that has no cached prefix and publishes nothing.
   void begin_unshared_sequence(SequenceId id);
@@ -169,10 +165,10 @@ class BlockManager {
   // Lends the blocks with these contents, as far as the cache still has them.
   LoanId lend(std::vector<ContentId> contents);
   // Lends the blocks that a sequence needs after the text's first `blocks` blocks, and a slot for a state
-  // unless there is a snapshot. Returns nothing and changes nothing if more than `most` free blocks would be
+  // unless there is a snapshot. Returns nothing and changes nothing if more than `max` free blocks would be
   // needed, or no slot is free.
   std::optional<LoanId> lend_blank(std::span<const TokenId> tokens, std::string_view salt, std::size_t blocks,
-                                   std::size_t most);
+                                   std::size_t max);
   const BlockLoan& loan(LoanId id) const { return loans_.at(id); }
   // After blank blocks have been filled: they become held blocks.
   void publish_loan(LoanId id);

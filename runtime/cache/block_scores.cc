@@ -14,9 +14,9 @@ void TokenScores::drop(std::size_t tokens) {
   if (!top.empty()) top.erase(top.begin(), top.begin() + static_cast<std::ptrdiff_t>(tokens));
 }
 
-const TokenScores* BlockScores::find(ContentId contents, std::size_t least_top) const {
+const TokenScores* BlockScores::find(ContentId contents, std::size_t min_top) const {
   const auto found = blocks_.find(contents);
-  return found == blocks_.end() || found->second.top < least_top ? nullptr : &found->second.scores;
+  return found == blocks_.end() || found->second.top < min_top ? nullptr : &found->second.scores;
 }
 
 void BlockScores::keep(ContentId contents, TokenScores scores, std::size_t top) {

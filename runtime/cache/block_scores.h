@@ -26,10 +26,10 @@ struct TokenScores {
 
 class BlockScores {
  public:
-  // The scores of the tokens in a block with these contents, with at least `least_top` likeliest tokens each,
+  // The scores of the tokens in a block with these contents, with at least `min_top` likeliest tokens each,
   // or null. Valid until the next call of keep() or remove_unknown(). The first block of a text has no score
   // of the first token.
-  const TokenScores* find(ContentId contents, std::size_t least_top) const;
+  const TokenScores* find(ContentId contents, std::size_t min_top) const;
   // Replaces scores with fewer likeliest tokens.
   void keep(ContentId contents, TokenScores scores, std::size_t top);
   std::size_t size() const { return blocks_.size(); }

@@ -40,18 +40,18 @@ ContentId ContentTree::use(ContentId preceding, std::span<const TokenId> tokens)
 namespace {
 
 // [characters of the salt]
-std::vector<TokenId> tokens_of(std::string_view salt) { return {salt.begin(), salt.end()}; }
+std::vector<TokenId> as_tokens(std::string_view salt) { return {salt.begin(), salt.end()}; }
 
 bool is_counted(ContentId contents) { return contents != kNoContents && contents != kSalts; }
 
 }  // namespace
 
 ContentId ContentTree::find_salt(std::string_view salt) const {
-  return salt.empty() ? kNoContents : find(kSalts, tokens_of(salt));
+  return salt.empty() ? kNoContents : find(kSalts, as_tokens(salt));
 }
 
 ContentId ContentTree::use_salt(std::string_view salt) {
-  return salt.empty() ? kNoContents : use(kSalts, tokens_of(salt));
+  return salt.empty() ? kNoContents : use(kSalts, as_tokens(salt));
 }
 
 void ContentTree::use(ContentId contents) {

@@ -5,14 +5,14 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kLeastBlocks = 16;
-constexpr std::size_t kMostOfADistance = 8;
+constexpr std::size_t kMinBlocks = 16;
+constexpr std::size_t kMaxOfADistance = 8;
 
 }  // namespace
 
 bool is_snapshot_boundary(std::size_t block) {
-  std::size_t distance = kLeastBlocks;
-  while (block > kMostOfADistance * distance) distance *= 2;
+  std::size_t distance = kMinBlocks;
+  while (block > kMaxOfADistance * distance) distance *= 2;
   return block != 0 && block % distance == 0;
 }
 

@@ -20,9 +20,9 @@ inline std::string type_of(const nlohmann::ordered_json& object) {
 
 // The beginning of a value as JSON, for messages.
 inline std::string shown_part(const nlohmann::ordered_json& json) {
-  constexpr std::size_t kMost = 200;
+  constexpr std::size_t kMax = 200;
   std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+  return text.size() <= kMax ? text : text.substr(0, kMax) + "...";
 }
 
 }  // namespace tp

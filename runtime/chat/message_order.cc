@@ -179,16 +179,16 @@ std::size_t count_all(const Json& messages) {
 }  // namespace
 
 Json in_accepted_order(Json messages, const OrderRendering& render) {
-  constexpr std::size_t kMostMessages = 10'000;
-  if (messages.size() > kMostMessages) return messages;
+  constexpr std::size_t kMaxMessages = 10'000;
+  if (messages.size() > kMaxMessages) return messages;
   const Json probe = with_probe_texts(messages);
   const std::size_t all = count_all(probe);
   const Arrangement* best = &kArrangements[0];
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (const Arrangement& arrangement : kArrangements) {
     const std::size_t shown = count_shown(probe, render(arranged(probe, arrangement)));
-    if (shown <= most) continue;
-    most = shown;
+    if (shown <= max) continue;
+    max = shown;
     best = &arrangement;
     if (shown == all) break;
   }

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-struct Family {
+struct TemplateFamily {
   std::vector<std::string_view> signs;  // texts that identify the family's templates
   CallNotation calls;
 };
@@ -38,8 +38,8 @@ CallNotation hunyuan_calls(const TagNotation& tags, const std::string& suffix) {
 }
 
 // The first family with a sign in the template applies.
-const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {
+const std::vector<TemplateFamily>& families() {
+  static const std::vector<TemplateFamily> kFamilies = {
       {{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"},
        {.form = CallForm::deepseek,
         .begins = {"<｜tool▁call▁begin｜>"},
@@ -123,7 +123,7 @@ const CallNotation& json_calls() {
 }
 
 const CallNotation& calls_of(std::string_view source) {
-  const auto found = std::ranges::find_if(families(), [&](const Family& family) {
+  const auto found = std::ranges::find_if(families(), [&](const TemplateFamily& family) {
     return std::ranges::any_of(family.signs,
                                [&](std::string_view sign) { return source.find(sign) != source.npos; });
   });

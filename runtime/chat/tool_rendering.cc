@@ -39,7 +39,7 @@ Json object_of(const Json& arguments, BoundedJson& texts) {
 }
 
 // The arguments of a call as a text, exactly as the model wrote it.
-std::string text_of(const Json& arguments, BoundedJson& texts) {
+std::string written_arguments(const Json& arguments, BoundedJson& texts) {
   const bool is_written = arguments.is_string() && arguments != Json("");
   return is_written ? arguments.get<std::string>() : object_of(arguments, texts).dump();
 }
@@ -245,8 +245,9 @@ void ToolRendering::write_calls(Json& message, Json& messages, BoundedJson& text
   switch (calls_.calls) {
     case Calls::objects:
     case Calls::texts:
-      message["tool_calls"] = calls_.calls == Calls::objects ? with_arguments(calls, object_of, texts)
-                                                             : with_arguments(calls, text_of, texts);
+      message["tool_calls"] = calls_.calls == Calls::objects
+                                  ? with_arguments(calls, object_of, texts)
+                                  : with_arguments(calls, written_arguments, texts);
       if (!text.empty() && !calls_.beside_text)
         messages.push_back({{"role", "assistant"}, {"content", text}});
       message["content"] = content_beside_calls(message);

@@ -74,12 +74,12 @@ class SchemaTypes {
     if (!work_.charge(1 + schema.size()) || !schema.is_object() || depth > kMaxSchemaDepth) return kAnyType;
     const auto inner = [&](const Json& part) { return of(part, depth + 1); };
     ValueTypes types = kAnyType;
-    bool is_told = false;
+    bool is_limited = false;
     const auto allow = [&](const char* keyword, const auto& allowed_by) {
       const auto found = schema.find(keyword);
       if (found == schema.end()) return;
       if (work_.charge(found->size())) types &= allowed_by(*found);
-      is_told = true;
+      is_limited = true;
     };
     allow("type", types_of_names);
     allow("enum", [](const Json& values) { return any_of(values, type_of); });
@@ -95,7 +95,7 @@ class SchemaTypes {
       const Json* target = target_of(reference);
       return target == nullptr ? kAnyType : inner(*target);
     });
-    if (!is_told) types = types_of_keywords(schema);
+    if (!is_limited) types = types_of_keywords(schema);
     if (schema.value("nullable", Json()) == Json(true)) types |= kNull;
     return types == 0 ? kAnyType : types;
   }

@@ -38,7 +38,7 @@ std::vector<ByteVocabulary::Part> ByteVocabulary::parts_of(std::string_view text
 }
 
 // Tries the text after different prefixes, until a token begins where the text begins.
-std::vector<TokenId> ByteVocabulary::tokens_of(std::string_view text) const {
+std::vector<TokenId> ByteVocabulary::encode_after_text(std::string_view text) const {
   for (const std::string_view before : {"", "\n", "a", "."}) {
     const std::vector<TokenId> ids =
         tokenizer_->encode(std::string(before) + std::string(text), AddSpecial::no);

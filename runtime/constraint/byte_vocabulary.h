@@ -38,7 +38,7 @@ class ByteVocabulary {
 
   // The tokenizer's tokens for a text that follows other text. Empty if no token begins where the text
   // begins.
-  std::vector<TokenId> tokens_of(std::string_view text) const;
+  std::vector<TokenId> encode_after_text(std::string_view text) const;
 
  private:
   const Tokenizer* tokenizer_;

@@ -58,9 +58,9 @@ class Completions::Search {
 
   // Returns whether it has found a completion. Records the result for the states that it has visited.
   bool run() {
-    constexpr std::size_t kMostSteps = 20000;
+    constexpr std::size_t kMaxSteps = 20000;
     for (std::size_t steps = 0; !open_.empty(); ++steps) {
-      if (steps == kMostSteps) {
+      if (steps == kMaxSteps) {
         note_impossible(0, 1);
         return false;
       }

@@ -49,13 +49,13 @@ class ConstraintReader {
   const ByteVocabulary* vocabulary_;
 };
 
-std::string text_of(const JsonSchema& schema) {
+std::string part_of_key(const JsonSchema& schema) {
   return schema.schema + (schema.space == JsonSpace::compact ? "c" : "f");
 }
-std::string text_of(const JsonObject& object) { return object.space == JsonSpace::compact ? "c" : "f"; }
-std::string text_of(const Regex& regex) { return regex.pattern; }
-std::string text_of(const Grammar& grammar) { return grammar.gbnf; }
-std::string text_of(const Choice& choice) {
+std::string part_of_key(const JsonObject& object) { return object.space == JsonSpace::compact ? "c" : "f"; }
+std::string part_of_key(const Regex& regex) { return regex.pattern; }
+std::string part_of_key(const Grammar& grammar) { return grammar.gbnf; }
+std::string part_of_key(const Choice& choice) {
   std::string all;
   for (const std::string& text : choice.texts) all += std::to_string(text.size()) + ":" + text;
   return all;
@@ -63,7 +63,7 @@ std::string text_of(const Choice& choice) {
 
 std::string key_of(const Constraint& constraint, std::string_view frame) {
   return fmt::format("{} {} {}{}", constraint.index(), frame.size(), frame,
-                     std::visit([](const auto& kind) { return text_of(kind); }, constraint));
+                     std::visit([](const auto& kind) { return part_of_key(kind); }, constraint));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::vector<TokenId> ForcedTokens::find(StateId state) const {
   }
   bytes.resize(bytes.size() - utf8::incomplete_tail(bytes));
   if (bytes.empty() || !utf8::is_valid(bytes)) return {};
-  std::vector<TokenId> tokens = vocabulary_->tokens_of(bytes);
+  std::vector<TokenId> tokens = vocabulary_->encode_after_text(bytes);
   if (!tokens.empty() && !machine_->is_final(state)) tokens.pop_back();
   return tokens;
 }

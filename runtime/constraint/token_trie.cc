@@ -11,9 +11,9 @@ TokenTrie::TokenTrie(std::span<const std::string> bytes) {
     if (!bytes[id].empty()) tokens_.push_back(static_cast<TokenId>(id));
     nodes += bytes[id].size();
   }
-  const auto text_of = [&](TokenId id) { return std::string_view(bytes[static_cast<std::size_t>(id)]); };
+  const auto bytes_of = [&](TokenId id) { return std::string_view(bytes[static_cast<std::size_t>(id)]); };
   std::ranges::sort(tokens_, [&](TokenId a, TokenId b) {
-    const int order = text_of(a).compare(text_of(b));
+    const int order = bytes_of(a).compare(bytes_of(b));
     return order != 0 ? order < 0 : a < b;
   });
   nodes_.clear();
@@ -30,7 +30,7 @@ TokenTrie::TokenTrie(std::span<const std::string> bytes) {
   };
   std::string_view last;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    const std::string_view text = text_of(tokens_[i]);
+    const std::string_view text = bytes_of(tokens_[i]);
     const auto [end, other] = std::ranges::mismatch(last, text);
     const auto common = static_cast<std::size_t>(end - last.begin());
     close_to(common);

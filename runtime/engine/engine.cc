@@ -206,7 +206,7 @@ void Engine::Impl::run_store() {
   std::optional<StoreWork> work = leader().take_store_work();
   if (!work) return;
   const Outputs outputs = loop_.run(std::move(*work));
-  for (const std::string& text : leader().settle_store(outputs.store)) {
+  for (const std::string& text : leader().apply_store_reports(outputs.store)) {
     if (note_) note_(text);
   }
 }
@@ -245,8 +245,8 @@ void Engine::Impl::finish_step() {
   const double step_seconds = first.watch.seconds();
   const Stopwatch watch;
   const TraceSpan span(comm_, Activity::sample, first.planned.forward.outputs.size());
-  leader().settle(first.planned, outputs, step_seconds);
-  rank_zero_->settle_seconds += watch.seconds();
+  leader().apply_results(first.planned, outputs, step_seconds);
+  rank_zero_->apply_seconds += watch.seconds();
 }
 
 void Engine::Impl::serve(Request request, const EventSink& on_event) {
@@ -279,16 +279,16 @@ std::vector<RankReport> Engine::Impl::reports() {
     // Between steps, the other ranks wait for rank 0, so its times also apply to them.
     TimeParts& time = report.time;
     const double between = std::max(0.0, wall - time.total());
-    const double settling = std::min(rank_zero_->settle_seconds, between);
-    time.sampling += settling;
-    time.control = between - settling;
+    const double applying = std::min(rank_zero_->apply_seconds, between);
+    time.sampling += applying;
+    time.control = between - applying;
   }
   return reports;
 }
 
 void Engine::Impl::reset_statistics() {
   loop_.run(ResetStatistics{});
-  rank_zero_->settle_seconds = 0.0;
+  rank_zero_->apply_seconds = 0.0;
 }
 
 Engine::Engine(Communicator& comm, const EngineOptions& options, const EngineHooks& hooks)

@@ -2,7 +2,7 @@
 
 #include "runtime/modes/beam_searches.h"
 #include "runtime/modes/unmasker.h"
-#include "runtime/store/cache_parts.h"
+#include "runtime/store/files/cache_parts.h"
 
 #include <algorithm>
 #include <utility>
@@ -40,13 +40,13 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
 StoreSettings store_settings(const EnginePlan& plan, const Sha256Digest& fingerprint, std::size_t ranks) {
   const ModelSpec spec = plan.spec();
   StoreSettings settings{.fingerprint = fingerprint,
-                         .least_tokens = plan.options.kv_store_min,
+                         .min_tokens = plan.options.kv_store_min,
                          .blocks_per_run = blocks_per_run(plan.options.block_size),
-                         .is_furthest = {},
-                         .furthest = furthest_window(spec),
+                         .has_widest_window = {},
+                         .widest_window = widest_window(spec),
                          .ranks = ranks};
   for (const CacheWindow& window : plan.cache_groups(spec).windows)
-    settings.is_furthest.push_back(window == settings.furthest);
+    settings.has_widest_window.push_back(window == settings.widest_window);
   return settings;
 }
 

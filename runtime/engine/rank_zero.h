@@ -37,7 +37,7 @@ struct RankZero {
   Leader leader;
   std::unique_ptr<Mode> mode;      // answers the requests that need several passes
   std::vector<TokenEvent> events;  // events of requests without a sink, since the last step
-  double settle_seconds = 0.0;     // since the statistics were reset
+  double apply_seconds = 0.0;      // since the statistics were reset
 
  private:
   RankZero(std::optional<Tokenizer> loaded, const LeaderOptions& options,

@@ -13,35 +13,34 @@ namespace {
 using Json = nlohmann::json;
 
 std::string short_text(const Json& json, const char* name, bool may_lack = false) {
-  constexpr std::size_t kMost = 4000;
+  constexpr std::size_t kMax = 4000;
   const auto text = may_lack ? json.value(name, "") : json.at(name).get<std::string>();
-  require<RequestError>(text.size() <= kMost, "`{}` is too long", name);
+  require<RequestError>(text.size() <= kMax, "`{}` is too long", name);
   return text;
 }
 
-std::int64_t whole_number(const Json& json, const char* name, std::int64_t most) {
+std::int64_t whole_number(const Json& json, const char* name, std::int64_t max) {
   const Json& number = json.at(name);
   const bool fits =
-      number.is_number_unsigned() && number.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+      number.is_number_unsigned() && number.get<std::uint64_t>() <= static_cast<std::uint64_t>(max);
   // dump() recurses once per level of a list that a client sends.
-  require<RequestError>(fits, "`{}`: expected a whole number up to {}, found {}", name, most,
+  require<RequestError>(fits, "`{}`: expected a whole number up to {}, found {}", name, max,
                         number.is_number() ? number.dump() : number.type_name());
   return number.get<std::int64_t>();
 }
 
 }  // namespace
 
-std::string text_of(const Announcement& announcement) {
-  const Json json = {
-      {"host", announcement.host},       {"port", announcement.port},   {"process", announcement.process},
-      {"machine", announcement.machine}, {"isa", announcement.isa},     {"card", announcement.card},
-      {"model", announcement.model},     {"ranks", announcement.ranks}, {"origins", announcement.origins}};
+std::string Announcement::to_text() const {
+  const Json json = {{"host", host},       {"port", port},   {"process", process},
+                     {"machine", machine}, {"isa", isa},     {"card", card},
+                     {"model", model},     {"ranks", ranks}, {"origins", origins}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Announcement parse_announcement(std::string_view text) {
-  constexpr std::size_t kMost = std::size_t{256} << 10;
-  require<RequestError>(text.size() <= kMost, "the announcement is too long");
+  constexpr std::size_t kMax = std::size_t{256} << 10;
+  require<RequestError>(text.size() <= kMax, "the announcement is too long");
   const Json json = Json::parse(text, nullptr, false);
   require<RequestError>(json.is_object(), "expected a JSON object, found none");
   try {

@@ -23,9 +23,11 @@ struct Announcement {
   std::string model{};       // differs between models, so that no answer continues another model's
   std::size_t ranks = 0;
   std::vector<std::string> origins{};  // web pages that may use the server
+
+  // The text that parse_announcement reads.
+  std::string to_text() const;
 };
 
-std::string text_of(const Announcement& announcement);
 // Throws RequestError if the text is not an announcement.
 Announcement parse_announcement(std::string_view text);
 

@@ -26,9 +26,9 @@ using Json = nlohmann::json;
 constexpr const char* kForm =
     R"({"commands": [["mpirun", "-np", "4", "tp-infer", "serve", "--model", "DIR"]]})";
 constexpr const char* kModelsForm = R"({"models": [{"name": "llama", "commands": [["mpirun", ...]]}]})";
-constexpr std::size_t kMostModels = 256;
-constexpr std::size_t kMostName = 256;  // bytes
-constexpr double kMostSeconds = 1e8;    // three years
+constexpr std::size_t kMaxModels = 256;
+constexpr std::size_t kMaxName = 256;  // bytes
+constexpr double kMaxSeconds = 1e8;    // three years
 constexpr const char* kOwnOption = "--model-name";
 
 // The member, or null. A copy, like Json::value makes, would recurse once per level.
@@ -40,9 +40,9 @@ const Json& member_of(const Json& object, const char* name) {
 
 // The type of lists and objects, because dump() recurses once per level.
 std::string shown(const Json& json) {
-  constexpr std::size_t kMost = 200;
+  constexpr std::size_t kMax = 200;
   if (json.is_structured()) return json.type_name();
-  return printable(json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, kMost));
+  return printable(json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, kMax));
 }
 
 std::vector<std::string> command_of(const Json& json, const std::string& where) {
@@ -69,17 +69,17 @@ GatewayCommands commands_of(const Json& list, const std::string& where) {
 
 std::string name_of(const Json& json, const char* member, const std::string& where) {
   const auto* text = json.get_ptr<const std::string*>();
-  const bool fits = text != nullptr && !text->empty() && text->size() <= kMostName &&
+  const bool fits = text != nullptr && !text->empty() && text->size() <= kMaxName &&
                     std::ranges::none_of(*text, [](unsigned char byte) { return std::iscntrl(byte) != 0; });
   require<ConfigError>(fits,
                        "{}: expected a name of 1 to {} bytes without control characters in `{}`, found {}",
-                       where, kMostName, member, shown(json));
+                       where, kMaxName, member, shown(json));
   return *text;
 }
 
 ModelEntry::Seconds seconds_of(const Json& json, const char* member, const std::string& where) {
-  const bool fits = json.is_number() && json.get<double>() >= 0 && json.get<double>() <= kMostSeconds;
-  require<ConfigError>(fits, "{}: expected seconds, 0 to {:.0f}, in `{}`, found {}", where, kMostSeconds,
+  const bool fits = json.is_number() && json.get<double>() >= 0 && json.get<double>() <= kMaxSeconds;
+  require<ConfigError>(fits, "{}: expected seconds, 0 to {:.0f}, in `{}`, found {}", where, kMaxSeconds,
                        member, shown(json));
   return ModelEntry::Seconds(json.get<double>());
 }
@@ -215,8 +215,8 @@ GatewayConfig parse_gateway_config(std::string_view text, const std::string& whe
   if (!json.contains("models")) return config_of(commands_of(member_of(json, "commands"), where));
   require<ConfigError>(!json.contains("commands"), "{}: expected `models` or `commands`, found both", where);
   const Json& list = json.at("models");
-  require<ConfigError>(list.is_array() && !list.empty() && list.size() <= kMostModels,
-                       "{}: expected a list of 1 to {} models in `models`, as in {}", where, kMostModels,
+  require<ConfigError>(list.is_array() && !list.empty() && list.size() <= kMaxModels,
+                       "{}: expected a list of 1 to {} models in `models`, as in {}", where, kMaxModels,
                        kModelsForm);
   GatewayConfig config;
   for (const Json& model : list) config.push_back(entry_of(model, where));

@@ -13,9 +13,9 @@ namespace {
 using namespace std::chrono_literals;
 using Progress = KeptRequest::Progress;
 
-constexpr auto kBreakTime = 200ms;      // after a connection broke, and the job seems to be well
-constexpr auto kBusyTime = 1s;          // after the job was too busy to continue an answer
-constexpr std::size_t kMostDeaths = 2;  // jobs that die before a request is tried alone
+constexpr auto kBreakTime = 200ms;     // after a connection broke, and the job seems to be well
+constexpr auto kBusyTime = 1s;         // after the job was too busy to continue an answer
+constexpr std::size_t kMaxDeaths = 2;  // jobs that die before a request is tried alone
 
 }  // namespace
 
@@ -68,8 +68,9 @@ std::size_t Dispatcher::waiting() const {
 void Dispatcher::keep_alive() {
   const Clock::time_point now = Clock::now();
   for (const auto& [number, request] : requests_) {
-    if (request->call || now - std::max(request->waits_since, request->told) < options_.ping_time) continue;
-    request->told = now;
+    if (request->call || now - std::max(request->waits_since, request->last_comment) < options_.ping_time)
+      continue;
+    request->last_comment = now;
     request->keep_alive();
   }
 }
@@ -81,7 +82,7 @@ void Dispatcher::dispatch() {
     if (!request->call && request->is_light()) send(number, request);
   }
   if (alone_ != 0) return;
-  const auto is_suspect = [](const auto& entry) { return entry.second->deaths >= kMostDeaths; };
+  const auto is_suspect = [](const auto& entry) { return entry.second->deaths >= kMaxDeaths; };
   if (const auto suspect = std::ranges::find_if(requests_, is_suspect); suspect != requests_.end()) {
     if (in_flight() > 0) return;
     alone_ = suspect->first;
@@ -175,7 +176,7 @@ void Dispatcher::wait_again(Number number, bool is_failure) {
   if (alone_ == number) alone_ = 0;
   if (!is_failure) return;
   request->deaths = request->tokens() > request->tokens_before ? 0 : request->deaths + 1;
-  if (request->deaths <= kMostDeaths) return;
+  if (request->deaths <= kMaxDeaths) return;
   request->fail(
       {.status = 500, .message = "the server ended three times in a row while it worked on this request"});
   remove(number);

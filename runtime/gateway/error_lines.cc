@@ -8,7 +8,7 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostLine = 400;  // bytes of a line
+constexpr std::size_t kMaxLine = 400;  // bytes of a line
 
 // The host in mpirun's message about a host that it cannot reach any more; empty in other lines.
 std::string_view lost_host(std::string_view line) {
@@ -40,7 +40,7 @@ void ErrorLines::add(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
     const std::string_view part = bytes.substr(0, end);
-    pending_ += part.substr(0, kMostLine - std::min(kMostLine, pending_.size()));
+    pending_ += part.substr(0, kMaxLine - std::min(kMaxLine, pending_.size()));
     if (end == bytes.npos) return;
     take(pending_);
     pending_.clear();
@@ -51,12 +51,12 @@ void ErrorLines::add(std::string_view bytes) {
 void ErrorLines::expect_errors() {
   best_.clear();
   rank_ = 0;
-  least_ = 2;
+  min_ = 2;
 }
 
 void ErrorLines::take(std::string_view line) {
   const int rank = explains(line);
-  if (rank < std::max(least_, rank_)) return;
+  if (rank < std::max(min_, rank_)) return;
   rank_ = rank;
   if (rank == kNamesProgram) {
     best_ = "mpirun found no program " + printable(missing_program(line));

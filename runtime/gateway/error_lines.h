@@ -29,8 +29,8 @@ class ErrorLines {
   static constexpr int kNamesProgram = 4;
   static int explains(std::string_view line);
 
-  int rank_ = 0;   // how well `best_` explains an end
-  int least_ = 1;  // how well a line must explain it
+  int rank_ = 0;  // how well `best_` explains an end
+  int min_ = 1;   // how well a line must explain it
 };
 
 }  // namespace tp

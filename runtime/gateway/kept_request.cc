@@ -16,7 +16,7 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostPiece = std::size_t{256} << 20;  // bytes
+constexpr std::size_t kMaxPiece = std::size_t{256} << 20;  // bytes
 
 // Headers that belong to a connection, or that the gateway or the HTTP room writes.
 bool is_passed_on(std::string_view name) {
@@ -91,7 +91,7 @@ KeptRequest::KeptRequest(std::shared_ptr<HttpExchange> exchange, std::string bod
       generates_(generates_text(exchange_->request())),
       record_(new_record()),
       wants_stream_(generates_ && members.stream),
-      stream_(kMostPiece) {}
+      stream_(kMaxPiece) {}
 
 HttpCallRequest KeptRequest::call_request(const HttpUrl& server, const std::string& secret) const {
   const HttpRequest& from_client = exchange_->request();
@@ -205,7 +205,7 @@ void KeptRequest::forget_response() {
   headers_.clear();
   content_type_.clear();
   content_.clear();
-  stream_ = MarkedStream(kMostPiece);
+  stream_ = MarkedStream(kMaxPiece);
 }
 
 void KeptRequest::fail(const ApiError& error) {

@@ -65,14 +65,14 @@ class KeptRequest {
   // The dispatcher's own data.
   using Clock = std::chrono::steady_clock;
   Clock::time_point came = Clock::now();
-  Clock::time_point waits_since = came;  // without a call
-  Clock::time_point told = came;         // time of the last comment
-  bool waits_for_start = false;          // no job was ready when the request came, and none has got it
-  std::shared_ptr<HttpCall> call{};      // set while a job has the request
-  std::size_t tokens_before = 0;         // tokens when the job got the request
-  std::size_t deaths = 0;                // jobs in a row that died with the request, and gave it no token
-  std::string model{};                   // model that the first tokens come from
-  std::string appended{};                // text to add to the answer's body
+  Clock::time_point waits_since = came;   // without a call
+  Clock::time_point last_comment = came;  // time of the last comment
+  bool waits_for_start = false;           // no job was ready when the request came, and none has got it
+  std::shared_ptr<HttpCall> call{};       // set while a job has the request
+  std::size_t tokens_before = 0;          // tokens when the job got the request
+  std::size_t deaths = 0;                 // jobs in a row that died with the request, and gave it no token
+  std::string model{};                    // model that the first tokens come from
+  std::string appended{};                 // text to add to the answer's body
 
   std::size_t tokens() const { return tokens_; }
 

@@ -27,7 +27,7 @@ void MarkedStream::add(std::string_view bytes, const Take& take) {
   pending_.erase(0, taken);
   block_ -= taken;
   searched_ = std::max(block_, pending_.empty() ? 0 : pending_.size() - 1);
-  require<Error>(pending_.size() <= most_, "a piece of the stream is larger than {} bytes", most_);
+  require<Error>(pending_.size() <= max_, "a piece of the stream is larger than {} bytes", max_);
 }
 
 }  // namespace tp

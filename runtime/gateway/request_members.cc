@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostText = 4096;  // bytes of a name or a member that can matter
+constexpr std::size_t kMaxText = 4096;  // bytes of a name or a member that can matter
 
 // Walks over JSON without checking it.
 class Scanner {
@@ -76,7 +76,7 @@ class Scanner {
 };
 
 nlohmann::json decoded(std::string_view text) {
-  return text.size() <= kMostText ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
+  return text.size() <= kMaxText ? nlohmann::json::parse(text, nullptr, false) : nlohmann::json();
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ constexpr auto kHealthEvery = 1s;
 constexpr auto kEndTime = 15s;
 constexpr auto kTermTime = 3s;     // between SIGTERM and SIGKILL
 constexpr auto kLongestTick = 1s;  // a longer gap between two ticks is a suspension of this process
-constexpr std::size_t kMostRounds = 3;
-constexpr double kMostPause = 60.0;  // seconds
+constexpr std::size_t kMaxRounds = 3;
+constexpr double kMaxPause = 60.0;  // seconds
 
 double seconds_since(Supervisor::Clock::time_point begin) {
   return std::chrono::duration<double>(Supervisor::Clock::now() - begin).count();
@@ -43,7 +43,7 @@ Supervisor::Clock::duration pause_after(std::size_t failures) {
   const double seconds =
       failures == 0
           ? 0.0
-          : std::min(kMostPause, static_cast<double>(1ULL << std::min<std::size_t>(failures - 1, 10)));
+          : std::min(kMaxPause, static_cast<double>(1ULL << std::min<std::size_t>(failures - 1, 10)));
   return std::chrono::duration_cast<Supervisor::Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
@@ -142,7 +142,7 @@ std::vector<std::string> Supervisor::variables() {
 }
 
 bool Supervisor::announced(std::string_view secret, Announcement announcement, const std::string& client) {
-  if (!job_ || serves_ || !cause_.empty() || was_told_to_end() || secret != secret_) return false;
+  if (!job_ || serves_ || !cause_.empty() || was_asked_to_end() || secret != secret_) return false;
   announcement_ = std::move(announcement);
   server_ = {.host = is_wildcard(announcement_.host) ? client : announcement_.host,
              .port = announcement_.port};
@@ -209,7 +209,7 @@ void Supervisor::lose(std::string cause, Clock::duration patience) {
   if (!cause_.empty()) return;
   cause_ = std::move(cause);
   end_job_in(patience);
-  give_up_serving(!was_told_to_end());
+  give_up_serving(!was_asked_to_end());
 }
 
 void Supervisor::end_job_in(Clock::duration patience) {
@@ -221,18 +221,18 @@ void Supervisor::give_up_serving(bool is_failure) {
   if (!std::exchange(serves_, false)) return;
   if (health_call_) std::exchange(health_call_, nullptr)->cancel();
   lost_at_ = Clock::now();
-  if (!was_told_to_end()) state_ = JobState::restarting;
+  if (!was_asked_to_end()) state_ = JobState::restarting;
   events_.on_lost(is_failure);
 }
 
 void Supervisor::on_job_ended() {
-  const bool was_told = was_told_to_end();
-  give_up_serving(!was_told);
+  const bool was_asked = was_asked_to_end();
+  give_up_serving(!was_asked);
   const std::string& line = job_->errors().best();
   last_error_ = line.empty() ? job_->end() : line;
   // A job that was told to end says only that it ends.
   if (was_ended_ && !cause_.empty() && !job_->errors().names_rank()) last_error_ = cause_;
-  if (!has_served_ && !was_told && job_->ended_well())
+  if (!has_served_ && !was_asked && job_->ended_well())
     last_error_ = "expected a command that runs tp-infer serve, found one that ends without an error";
   never_serves_ = never_serves_ && !was_ended_ && job_->never_serves();
   job_.reset();
@@ -244,7 +244,7 @@ void Supervisor::on_job_ended() {
     events_.log("the job has ended, because it was not needed any more");
     return become_stopped();
   }
-  if (was_told) return start_in({});
+  if (was_asked) return start_in({});
   has_served_ ? on_served_job_ended() : on_start_failed();
 }
 
@@ -262,7 +262,7 @@ void Supervisor::on_start_failed() {
   ++failed_rounds_;
   if (std::exchange(never_serves_, true) && !was_ready_) return give_up();
   start_in(pause_after(failed_rounds_));
-  if (failed_rounds_ < kMostRounds) return;
+  if (failed_rounds_ < kMaxRounds) return;
   state_ = JobState::failing;
   events_.on_failing(last_error_);
 }

@@ -117,7 +117,7 @@ class Supervisor {
   void give_up();
   void become_stopped();
   bool rests() const { return !is_active(); }
-  bool was_told_to_end() const { return ends_ || reloads_ || stops_; }
+  bool was_asked_to_end() const { return ends_ || reloads_ || stops_; }
   void start_in(Clock::duration pause);
   void drain();
 

@@ -91,10 +91,10 @@ void BeamRun::ask(bool is_first) {
     banned_.push_back(banned_behind(beam));
     candidates += candidates_behind(banned_.back());
   }
-  require<RequestError>(candidates <= kMostBeamCandidates,
+  require<RequestError>(candidates <= kMaxBeamCandidates,
                         "cannot search: {} texts and the tokens that are excluded after them need {} "
                         "candidates in a step, expected at most {}; use fewer `beams`, or a shorter prompt",
-                        beams.size(), candidates, kMostBeamCandidates);
+                        beams.size(), candidates, kMaxBeamCandidates);
   awaited_ = beams.size();
   for (std::size_t i = 0; i < beams.size(); ++i) {
     auto sink = [self = shared_from_this(), i](const Event& event) { self->receive(i, event); };

@@ -20,7 +20,7 @@ namespace tp {
 
 // Largest number of candidates in a step of a search, over all of its texts. Other requests wait for such a
 // step.
-inline constexpr std::size_t kMostBeamCandidates = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxBeamCandidates = std::size_t{1} << 20;
 
 class BeamRun : public std::enable_shared_from_this<BeamRun> {
  public:

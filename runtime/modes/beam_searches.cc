@@ -19,10 +19,10 @@ void require_few_candidates(const BeamRun::Setup& setup) {
   const auto beams = static_cast<std::size_t>(setup.request.beam_search->beams);
   const std::size_t of_beam =
       std::max<std::size_t>(2, 1 + setup.ends.size()) * beams + setup.ends.size() + setup.bans.words.size();
-  require<RequestError>(std::min(of_beam, setup.vocab_size) * beams <= kMostBeamCandidates,
+  require<RequestError>(std::min(of_beam, setup.vocab_size) * beams <= kMaxBeamCandidates,
                         "cannot search: {} beams with {} end tokens and {} bad words need too many "
                         "candidates in a step, expected at most {}; use fewer",
-                        beams, setup.ends.size(), setup.bans.words.size(), kMostBeamCandidates);
+                        beams, setup.ends.size(), setup.bans.words.size(), kMaxBeamCandidates);
 }
 
 }  // namespace

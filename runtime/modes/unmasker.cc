@@ -84,20 +84,20 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
   request.validate();
   check_fits(request, model_);
   const std::size_t prompt = request.prompt.size();
-  const std::size_t most = std::min(max_length_, max_canvas_);
-  require_room(prompt, prompt == most ? most - 1 : most,
+  const std::size_t max = std::min(max_length_, max_canvas_);
+  require_room(prompt, prompt == max ? max - 1 : max,
                "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
                "`max_length`), one of them generated; shorten the prompt",
-               prompt, most);
+               prompt, max);
   require<RequestError>(request.stop.empty() || tokenizer_ != nullptr,
                         "stop texts need a tokenizer, but there is none in {}", model_);
   const auto asked = static_cast<std::size_t>(request.max_tokens);
-  const std::size_t possible = std::min(asked, most - prompt);
-  constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // all continuations are in memory at once
+  const std::size_t possible = std::min(asked, max - prompt);
+  constexpr std::size_t kMaxTokens = std::size_t{1} << 24;  // all continuations are in memory at once
   require<RequestError>(
-      static_cast<std::size_t>(request.n) * (prompt + possible) <= kMostTokens,
+      static_cast<std::size_t>(request.n) * (prompt + possible) <= kMaxTokens,
       "cannot unmask {} continuations of {} tokens at once: expected at most {} tokens; lower `n`", request.n,
-      prompt + possible, kMostTokens);
+      prompt + possible, kMaxTokens);
   Unmasking settings = request.unmasking.value_or(Unmasking{});
   settings.cache = settings.cache.value_or(cache_);
   check_cache(*settings.cache);
@@ -118,7 +118,7 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
   const auto job = std::make_shared<Job>(Job{.state = state, .plan = plan});
   for (int sample = 0; sample < state->request.n; ++sample) {
     Run& run = job->runs.emplace_back(
-        UnmaskedText(plan, state->request.prompt, state->max_tokens, most, random_tokens(*state, sample)));
+        UnmaskedText(plan, state->request.prompt, state->max_tokens, max, random_tokens(*state, sample)));
     run.sequence.state = state;
     run.sequence.sample = sample;
     run.sequence.tokens = state->request.prompt;

@@ -92,8 +92,8 @@ std::vector<std::size_t> by_threshold(const UnmaskingPlan& plan, const BlockProg
   for (std::size_t i = 0; i < confidences.size(); ++i) {
     if (confidences[i] > plan.threshold) above.push_back(i);
   }
-  const std::size_t least = std::max<std::size_t>(1, scheduled(plan, block));
-  return above.size() >= least ? above : most_confident(confidences, least);
+  const std::size_t min = std::max<std::size_t>(1, scheduled(plan, block));
+  return above.size() >= min ? above : most_confident(confidences, min);
 }
 
 // Throws RequestError if canvases cannot do what the request asks.
@@ -133,11 +133,11 @@ UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked,
                         "blocks of {}), found {}; "
                         "give each block the same number of passes",
                         blocks, max_tokens, block_length, steps);
-  constexpr std::size_t kMostPasses = 64;  // passes per token; more passes unmask nothing sooner
+  constexpr std::size_t kMaxPasses = 64;  // passes per token; more passes unmask nothing sooner
   require<RequestError>(
-      steps <= kMostPasses * max_tokens,
+      steps <= kMaxPasses * max_tokens,
       "cannot unmask tokens: `steps` is {}, expected at most {} for each of {} tokens; use fewer", steps,
-      kMostPasses, max_tokens);
+      kMaxPasses, max_tokens);
   const std::size_t usual_passes = model.canvas ? defaults.max_denoising_steps : block_length;
   passes = steps == 0 ? usual_passes : steps / blocks;
 }

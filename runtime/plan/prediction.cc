@@ -36,7 +36,7 @@ double speed_of(const EnginePlan& plan, std::size_t rank) {
 // Elements per token that a stage sends to the next stage: the residual stream, and the positions that shared
 // indexers have chosen.
 std::size_t stage_output(const ModelSpec& spec, std::size_t context) {
-  const std::size_t chosen = shares_indexers(spec) ? most_chosen(spec) : 0;
+  const std::size_t chosen = shares_indexers(spec) ? max_chosen(spec) : 0;
   return streams_of(spec) * spec.hidden_size + (context >= chosen ? chosen : 0);
 }
 
@@ -134,16 +134,16 @@ const RankShape& Prediction::slowest(Division division, std::size_t stage) const
   const ShapeKey key{division, stage};
   if (const auto known = shapes_.find(key); known != shapes_.end()) return known->second;
   const EnginePlan plan = divided(division);
-  std::optional<RankShape> most;
+  std::optional<RankShape> max;
   for (std::size_t rank = 0; rank < division.ranks; ++rank) {
     RankShape shape = shape_of_rank(spec_, plan, source_, plan.tp(rank), {stage, division.stages});
     shape.speed = speed_of(plan, rank);
     const auto time = [](const RankShape& of) {
       return static_cast<double>(of.work.blocks.bytes + of.work.head.bytes) / of.speed;
     };
-    if (!most || time(shape) > time(*most)) most = std::move(shape);
+    if (!max || time(shape) > time(*max)) max = std::move(shape);
   }
-  return shapes_.emplace(key, std::move(*most)).first->second;
+  return shapes_.emplace(key, std::move(*max)).first->second;
 }
 
 StepTime Prediction::stage_time(Division division, std::size_t stage, const StepLoad& load) const {

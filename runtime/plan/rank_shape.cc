@@ -112,9 +112,9 @@ AttentionShape indexer_shape(const PooledIndexerSpec& indexer, const kernels::Kv
 
 // The positions that attention reads in a layer, if an indexer chooses them.
 CacheWindow chosen_positions(const BlockSpec& block) {
-  if (const IndexerSpec* const indexer = indexer_of(block)) return indexer->most_positions();
-  if (const BlockIndexerSpec* const indexer = block_indexer_of(block)) return indexer->most_positions();
-  if (const PooledIndexerSpec* const indexer = pooled_indexer_of(block)) return indexer->most_positions();
+  if (const IndexerSpec* const indexer = indexer_of(block)) return indexer->max_positions();
+  if (const BlockIndexerSpec* const indexer = block_indexer_of(block)) return indexer->max_positions();
+  if (const PooledIndexerSpec* const indexer = pooled_indexer_of(block)) return indexer->max_positions();
   return std::nullopt;
 }
 

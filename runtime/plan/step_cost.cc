@@ -45,10 +45,10 @@ Seen seen_of(const AttentionShape& kind, double context, double tokens) {
   // The first token's chunk begins here: earlier tokens are not seen.
   if (kind.chunked && kind.window) context = std::fmod(context, static_cast<double>(*kind.window));
   const double all = context + (tokens + 1.0) / 2.0;
-  const double most = kind.window ? static_cast<double>(*kind.window) : all;
+  const double max = kind.window ? static_cast<double>(*kind.window) : all;
   // Once there are several chunks, a token sees half a chunk on average.
-  if (kind.chunked && context + tokens > most) return {(most + 1.0) / 2.0, context + tokens};
-  return {std::min(all, most), std::min(context + tokens, most + tokens)};
+  if (kind.chunked && context + tokens > max) return {(max + 1.0) / 2.0, context + tokens};
+  return {std::min(all, max), std::min(context + tokens, max + tokens)};
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void StepTimes::add(std::size_t prompt_tokens, std::size_t decoding, double seco
   if (decoding > 0) decode_.add(decoding, seconds);
   if (prompt_tokens == 0) {
     decode_step_seconds_.add(seconds);
-  } else if (prompt_tokens >= kLeastPromptTokens) {
+  } else if (prompt_tokens >= kMinPromptTokens) {
     // At least a tenth of the step, because generating may have been measured with more sequences.
     const double generating = decoding > 0 ? decode_step_seconds_.value() : 0.0;
     const double computing = std::max(seconds - generating, seconds / 10.0);
@@ -34,10 +34,10 @@ void StepTimes::add(std::size_t prompt_tokens, std::size_t decoding, double seco
 }
 
 std::size_t StepTimes::prompt_tokens_in(std::chrono::duration<double> time) const {
-  if (prompt_token_seconds_.empty()) return kLeastPromptTokens;
-  constexpr double kMost = 1e9;  // keeps the quotient in the range of a number of tokens
-  const double tokens = std::min(time.count() / prompt_token_seconds_.value(), kMost);
-  return std::max(static_cast<std::size_t>(tokens), kLeastPromptTokens);
+  if (prompt_token_seconds_.empty()) return kMinPromptTokens;
+  constexpr double kMax = 1e9;  // keeps the quotient in the range of a number of tokens
+  const double tokens = std::min(time.count() / prompt_token_seconds_.value(), kMax);
+  return std::max(static_cast<std::size_t>(tokens), kMinPromptTokens);
 }
 
 }  // namespace tp

@@ -40,13 +40,13 @@ class StepTimes {
  public:
   // A step computes at least this many prompt tokens, if enough are waiting. The time of fewer tokens would
   // not predict the time of many.
-  static constexpr std::size_t kLeastPromptTokens = 16;
+  static constexpr std::size_t kMinPromptTokens = 16;
 
   // Adds a step with this many prompt tokens, and this many sequences that generated a token. Ignores a step
   // that took no time (0).
   void add(std::size_t prompt_tokens, std::size_t decoding, double seconds);
 
-  // The number of prompt tokens expected to add this much time to a step; kLeastPromptTokens until a step
+  // The number of prompt tokens expected to add this much time to a step; kMinPromptTokens until a step
   // with prompts was measured.
   std::size_t prompt_tokens_in(std::chrono::duration<double> time) const;
 

@@ -44,15 +44,15 @@ enum class StoreProblem : std::uint8_t { none, damaged_file, cannot_write };
 
 // A rank's answer.
 struct StoreReport {
-  static constexpr std::size_t kMostLoads = 4;  // unfinished loads
+  static constexpr std::size_t kMaxLoads = 4;  // unfinished loads
 
   struct Load {
     std::uint64_t id = 0;
     std::uint64_t failed_run = 0;  // index of the first run that could not be read; the number of runs: none
   };
 
-  std::uint64_t saves = 0;               // saves finished so far, in the order of their commands
-  std::array<Load, kMostLoads> loads{};  // loads that have ended since the last report
+  std::uint64_t saves = 0;              // saves finished so far, in the order of their commands
+  std::array<Load, kMaxLoads> loads{};  // loads that have ended since the last report
   std::uint64_t ended_loads = 0;
   std::uint64_t written_bytes = 0;  // bytes written since the start
   std::uint64_t read_bytes = 0;

@@ -12,7 +12,7 @@ namespace tp {
 MinP::MinP(float fraction, float max, float inverse_temperature)
     : max_(max),
       inverse_temperature_(inverse_temperature),
-      furthest_(-std::log(static_cast<double>(fraction))) {}
+      max_distance_(-std::log(static_cast<double>(fraction))) {}
 
 namespace {
 

@@ -51,12 +51,12 @@ class GumbelDraw {
 class MinP {
  public:
   MinP(float fraction, float max, float inverse_temperature);
-  bool keeps(Candidate token) const { return (max_ - token.logit) * inverse_temperature_ <= furthest_; }
+  bool keeps(Candidate token) const { return (max_ - token.logit) * inverse_temperature_ <= max_distance_; }
 
  private:
   double max_;
   float inverse_temperature_;
-  double furthest_;
+  double max_distance_;
 };
 
 // Applies top-k, top-p (which keeps at least one of the tokens that top-k kept) and min-p, and draws a token

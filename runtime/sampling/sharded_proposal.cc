@@ -92,9 +92,9 @@ std::vector<float> distribution_of(const LocalProposal& local) {
 }
 
 void write_weights(std::span<const float> scaled, std::span<float> weights) {
-  constexpr float kLeast = -22.180709F;  // ln 2^-32
+  constexpr float kMin = -22.180709F;  // ln 2^-32
   for (std::size_t i = 0; i < weights.size(); ++i)
-    weights[i] = scaled[i] >= kLeast ? exp_nonpositive(scaled[i]) : 0.0F;
+    weights[i] = scaled[i] >= kMin ? exp_nonpositive(scaled[i]) : 0.0F;
 }
 
 ShardRow part_of(const LocalProposal& local) {

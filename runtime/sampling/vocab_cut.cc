@@ -151,12 +151,12 @@ void conclude(Communicator& comm, std::span<Search*> searches) {
   std::vector<std::size_t> slots(count, 0);  // [searches]: slots per rank for tokens; 0: too many tokens
   for (std::size_t i = 0; i < count; ++i) {
     std::size_t total = 0;
-    std::size_t most = 0;
+    std::size_t max = 0;
     for (std::size_t rank = 0; rank < comm.size(); ++rank) {
       total += size_of(rank, i);
-      most = std::max<std::size_t>(most, size_of(rank, i));
+      max = std::max<std::size_t>(max, size_of(rank, i));
     }
-    slots[i] = total <= kMaxBoundary ? most : 0;
+    slots[i] = total <= kMaxBoundary ? max : 0;
   }
 
   std::vector<Candidate> message;

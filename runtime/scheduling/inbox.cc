@@ -132,7 +132,7 @@ LeaderStatus Inbox::current_status() const {
   if (options_.max_queue != 0) {
     const std::size_t room = options_.max_queue + free_sequences();
     status.queue_room = room - std::min(room, status.queued_requests);
-    status.most_queued = options_.max_queue + options_.max_sequences;
+    status.max_queued = options_.max_queue + options_.max_sequences;
   }
   status.retry_after_seconds = std::clamp(seconds_of_queue(status), 1.0, 600.0);
   return status;

@@ -57,11 +57,11 @@ std::size_t Leader::complete_attention(Request& request, std::size_t block) cons
   if (!options_.diffusion || options_.diffusion->block_length == 0 || request.bidirectional) return 1;
   if (options_.diffusion->canvas) return 1;  // tokens of the text attend to earlier tokens
   if (block == 0) block = options_.diffusion->block_length;
-  const std::size_t most = std::min(options_.engine.prefill_chunk, options_.step_tokens);
-  require<RequestError>(block <= most,
+  const std::size_t max = std::min(options_.engine.prefill_chunk, options_.step_tokens);
+  require<RequestError>(block <= max,
                         "`block_length` is {}, but a step computes at most {} tokens, and a block in one "
                         "step; lower it, or raise `prefill_chunk`",
-                        block, most);
+                        block, max);
   if (options_.cache.block_size % block != 0) request.cache_prompt = false;
   request.cache_salt = fmt::format("blocks of {} {}", block, request.cache_salt);
   return block;
@@ -157,8 +157,8 @@ bool Leader::clear_store() {
   return true;
 }
 
-std::vector<std::string> Leader::settle_store(std::span<const StoreReport> reports) {
-  std::vector<std::string> notes = store_->settle(reports);
+std::vector<std::string> Leader::apply_store_reports(std::span<const StoreReport> reports) {
+  std::vector<std::string> notes = store_->apply_reports(reports);
   publish_status();
   return notes;
 }
@@ -223,13 +223,13 @@ void Leader::drain_inbox(Delivery& delivery) {
   end_finished_sequences(delivery);
 }
 
-void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seconds) {
+void Leader::apply_results(const PlannedStep& step, const Outputs& outputs, double seconds) {
   Delivery delivery;
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     tell_prompt_progress(chunk, delivery);
-    settle_chunk(step, chunk, outputs, delivery);
+    apply_chunk(step, chunk, outputs, delivery);
   }
-  scheduler_.settle(step, seconds);  // reads the tokens and Sequence::accepted, which are now set
+  scheduler_.finish_step(step, seconds);  // reads the tokens and Sequence::accepted, which are now set
   finish_computed_prompts(step);
   end_finished_sequences(delivery);
   count_step(step, seconds);
@@ -263,8 +263,8 @@ std::optional<TokenId> token_at(const Sequence& sequence, std::size_t position) 
 
 // A draft token's row is valid only if the model chose this token and all drafts before it. The row is then
 // identical to the one that a step without drafts would compute. Rows after a rejected draft are ignored.
-void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
-                          Delivery& delivery) {
+void Leader::apply_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
+                         Delivery& delivery) {
   Sequence& sequence = *chunk.sequence;
   sequence.drafted_tokens += chunk.drafts.size();
   for (std::size_t i = 0; i < chunk.outputs; ++i) {
@@ -276,7 +276,7 @@ void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chu
     }
     const std::size_t output = chunk.first_output + i;
     if (step.masks) check_mask(sequence, *step.masks, output, delivery);
-    settle_result(sequence, outputs.results[output], delivery);
+    apply_result(sequence, outputs.results[output], delivery);
   }
 }
 
@@ -305,7 +305,7 @@ void Leader::check_mask(Sequence& sequence, const StepMasks& masks, std::size_t 
   }
 }
 
-void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& delivery) {
+void Leader::apply_result(Sequence& sequence, const Result& result, Delivery& delivery) {
   const auto& state = sequence.state;
   const auto tell = [&](Event event) { delivery.emplace_back(state, std::move(event)); };
   if (const auto* chosen = std::get_if<std::vector<Chosen>>(&result)) {
@@ -318,12 +318,12 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
       return tell(std::move(*failure));
     tell(take_scores(sequence, *logprobs));
   } else if (const auto* rows = std::get_if<std::vector<RowCandidates>>(&result)) {
-    if (!state->request.candidates_at.empty()) return settle_candidates(sequence, rows->front(), delivery);
+    if (!state->request.candidates_at.empty()) return apply_candidates(sequence, rows->front(), delivery);
     for (const RowCandidates& row : *rows) sequence.prompt_top.push_back(row.best);
   } else if (const auto* proposals = std::get_if<std::vector<Proposal>>(&result)) {
-    if (!sequence.finished()) settle_proposals(sequence, *proposals, delivery);
+    if (!sequence.finished()) apply_proposals(sequence, *proposals, delivery);
   } else if (const auto* rows = std::get_if<WholeRows>(&result)) {
-    if (!sequence.finished()) settle_rows(sequence, *rows, delivery);
+    if (!sequence.finished()) apply_rows(sequence, *rows, delivery);
   }
 }
 
@@ -345,7 +345,7 @@ void Leader::append_forced(Sequence& sequence, Delivery& delivery) {
   }
 }
 
-void Leader::settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery) {
+void Leader::apply_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery) {
   const auto& state = sequence.state;
   const std::vector<std::size_t>& places = state->request.states_at;
   const std::size_t first =
@@ -365,8 +365,7 @@ void Leader::settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& de
   }
 }
 
-void Leader::settle_proposals(Sequence& sequence, const std::vector<Proposal>& proposals,
-                              Delivery& delivery) {
+void Leader::apply_proposals(Sequence& sequence, const std::vector<Proposal>& proposals, Delivery& delivery) {
   const auto& state = sequence.state;
   const auto place = std::ranges::lower_bound(state->request.candidates_at, sequence.asked_from);
   const std::size_t first = *place;
@@ -374,7 +373,7 @@ void Leader::settle_proposals(Sequence& sequence, const std::vector<Proposal>& p
   delivery.emplace_back(state, PromptProposals{state->id, first, proposals});
 }
 
-void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery) {
+void Leader::apply_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery) {
   if (sequence.finished()) return;
   const auto& state = sequence.state;
   const auto place = std::ranges::lower_bound(state->request.candidates_at, sequence.asked_from);

@@ -3,7 +3,7 @@
 //
 //   while (leader.has_work()) {
 //     PlannedStep step = leader.plan();
-//     if (!step.forward.tokens.empty()) leader.settle(step, run(step.forward), seconds);
+//     if (!step.forward.tokens.empty()) leader.apply_results(step, run(step.forward), seconds);
 //   }
 #pragma once
 
@@ -55,7 +55,8 @@ class Leader {
   void cancel(RequestId request);
   // Removes all stored prompts, soon. Returns false if there is no store.
   bool clear_store();
-  // The load at the last call to plan(), settle() or release_passes(), plus requests submitted since then.
+  // The load at the last call to plan(), apply_results() or release_passes(), plus requests submitted since
+  // then.
   LeaderStatus status() const;
   // Ends wait_for_work(). If no thread is waiting, the next wait returns immediately.
   void wake();
@@ -65,10 +66,10 @@ class Leader {
   // From now on, prefixes are also written to a store and read from it. Call it before the first plan().
   void open_store(StoreSettings settings);
   void add_stored(const RunHeader& header) { store_->add_stored(header); }
-  // The store's next work for the ranks, if any, and their reports about it. settle_store() returns notes for
-  // the user.
+  // The store's next work for the ranks, if any, and their reports about it. apply_store_reports() returns
+  // notes for the user.
   std::optional<StoreWork> take_store_work() { return store_ ? store_->take_work() : std::nullopt; }
-  std::vector<std::string> settle_store(std::span<const StoreReport> reports);
+  std::vector<std::string> apply_store_reports(std::span<const StoreReport> reports);
   bool is_store_busy() const { return store_ && store_->is_busy(); }
 
   // Releases the cache blocks kept for passes with this PassCache::key. Sinks may call this.
@@ -83,9 +84,9 @@ class Leader {
   // for a step in flight.
   PlannedStep plan();
 
-  // Processes the results of a step that took `seconds` (0: unknown). If several steps are in flight, settle
+  // Processes the results of a step that took `seconds` (0: unknown). If several steps are in flight, apply
   // them in the order in which they were planned.
-  void settle(const PlannedStep& step, const Outputs& outputs, double seconds = 0.0);
+  void apply_results(const PlannedStep& step, const Outputs& outputs, double seconds = 0.0);
 
   // Throws std::logic_error naming the first violated invariant.
   void check_invariants() const;
@@ -105,15 +106,14 @@ class Leader {
   void drain_inbox(Delivery& delivery);
   static void check_mask(Sequence& sequence, const StepMasks& masks, std::size_t output, Delivery& delivery);
   static void tell_prompt_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
-  void settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
-                    Delivery& delivery);
-  void settle_result(Sequence& sequence, const Result& result, Delivery& delivery);
+  void apply_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
+                   Delivery& delivery);
+  void apply_result(Sequence& sequence, const Result& result, Delivery& delivery);
   void append(Sequence& sequence, const Chosen& chosen, Delivery& delivery);
   void append_forced(Sequence& sequence, Delivery& delivery);
-  static void settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery);
-  static void settle_proposals(Sequence& sequence, const std::vector<Proposal>& proposals,
-                               Delivery& delivery);
-  static void settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery);
+  static void apply_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery);
+  static void apply_proposals(Sequence& sequence, const std::vector<Proposal>& proposals, Delivery& delivery);
+  static void apply_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery);
   void end_finished_sequences(Delivery& delivery);
   static void end(const std::shared_ptr<RequestState>& state, Delivery& delivery);
   static void deliver(const Delivery& delivery);

@@ -21,12 +21,12 @@ std::string adapter_salt(std::string_view identity, std::string_view salt) {
 }
 
 std::string adapter_names(const std::vector<AdapterInfo>& adapters) {
-  constexpr std::size_t kMost = 16;
+  constexpr std::size_t kMax = 16;
   std::vector<std::string> names;
   for (const AdapterInfo& adapter : adapters) {
-    if (names.size() < kMost) names.push_back(adapter.name);
+    if (names.size() < kMax) names.push_back(adapter.name);
   }
-  if (adapters.size() > kMost) names.emplace_back("...");
+  if (adapters.size() > kMax) names.emplace_back("...");
   return names.empty() ? "none, because the engine has none" : fmt::format("{}", fmt::join(names, ", "));
 }
 

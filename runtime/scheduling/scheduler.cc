@@ -29,15 +29,14 @@ bool lacks_one_token(const Sequence& sequence) {
 }
 
 // Rounds `tokens`, the number to grant to the sequence, down to whole attention blocks, with a minimum of one
-// block. Returns 0 if the result exceeds `room`, or for a canvas `most`.
-std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t most,
-                            std::size_t room) {
+// block. Returns 0 if the result exceeds `room`, or for a canvas `max`.
+std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t max, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
   if (sequence.has_canvas() && tokens < left) {  // ends before the canvas, or with it
     const std::size_t text = sequence.text_end() - sequence.planned_tokens;
     if (text > 0) return std::min(tokens, text);
-    return left <= std::min(most, room) ? left : 0;
+    return left <= std::min(max, room) ? left : 0;
   }
   if (block == 1 || tokens >= left) return tokens;
   const std::size_t begin = sequence.planned_tokens;
@@ -87,10 +86,10 @@ void Scheduler::add_decoding(Step& step) {
   std::ranges::copy_if(running_, std::back_inserter(decoding),
                        [](const auto& sequence) { return lacks_one_token(*sequence) && !sequence->idle(); });
   std::ranges::stable_sort(decoding, {}, &Sequence::priority);
-  const std::size_t most = decoding_limit();
+  const std::size_t max = decoding_limit();
   for (const std::shared_ptr<Sequence>& sequence : decoding) {
     const std::size_t tokens = 1 + sequence->redo;
-    if (step.sequences.size() == most || step.tokens + tokens > options_.step_tokens) return;
+    if (step.sequences.size() == max || step.tokens + tokens > options_.step_tokens) return;
     if (sequence->admission != 0) try_grant(sequence, tokens, step);  // 0: preempted
   }
 }
@@ -105,10 +104,10 @@ std::size_t Scheduler::decoding_limit() const {
 }
 
 void Scheduler::add_prompts(Step& step) {
-  constexpr std::size_t kMostTurns = 64;  // turns per step; limits planning time
+  constexpr std::size_t kMaxTurns = 64;  // turns per step; limits planning time
   const std::size_t budget = prompt_budget(step);
   const std::size_t end = step.tokens + budget;
-  const std::size_t turn = std::max(StepTimes::kLeastPromptTokens, budget / kMostTurns);
+  const std::size_t turn = std::max(StepTimes::kMinPromptTokens, budget / kMaxTurns);
   Sequences prompts;
   std::ranges::copy_if(running_, std::back_inserter(prompts),
                        [](const auto& sequence) { return !lacks_one_token(*sequence); });
@@ -142,20 +141,20 @@ std::size_t Scheduler::prompt_budget(const Step& step) const {
 // How many more of the sequence's tokens can be added to the step, room permitting.
 std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.admission == 0 || sequence.idle()) return 0;  // preempted, or nothing to do
-  if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
+  if (sequence.encodes()) return sequence.granted == 0 ? sequence.min_chunk() : 0;
   const bool has_rows = sequence.is_asked() && sequence.state->request.prompt_logits;
   const bool few = has_rows && !sequence.indivisible();
-  const std::size_t most =
+  const std::size_t max =
       few ? std::min(options_.engine.prefill_chunk, kMaxWholeRows) : options_.engine.prefill_chunk;
-  return std::min(most - std::min(most, sequence.granted), sequence.work() - sequence.planned_tokens);
+  return std::min(max - std::min(max, sequence.granted), sequence.work() - sequence.planned_tokens);
 }
 
 // Adds the sequence's next tokens to the step: `tokens` of them, capped by grantable() and rounded by
 // in_whole_blocks(). Returns false if the cache or the step has no room.
 bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
   Sequence& sequence = *shared;
-  const std::size_t most = grantable(sequence);
-  tokens = in_whole_blocks(sequence, std::min(tokens, most), most, options_.step_tokens - step.tokens);
+  const std::size_t max = grantable(sequence);
+  tokens = in_whole_blocks(sequence, std::min(tokens, max), max, options_.step_tokens - step.tokens);
   if (tokens == 0 || !try_reserve(sequence, sequence.planned_tokens + tokens, step)) return false;
   if (sequence.granted == 0) step.sequences.push_back(shared);
   sequence.granted += tokens;
@@ -246,10 +245,10 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   }
   if (waits_for_prefix(*sequence) || waits_for_store(*sequence) || waits_for_canvas(*sequence))
     return Admission::waits;
-  if (sequence->least_chunk() > 1) tokens = sequence->least_chunk();
-  const std::size_t least = sequence->has_canvas() ? sequence->work() - sequence->text_end()
-                                                   : std::min(sequence->work(), sequence->attention_block());
-  if (step.tokens + std::max(tokens, least) > options_.step_tokens) return Admission::no_room;
+  if (sequence->min_chunk() > 1) tokens = sequence->min_chunk();
+  const std::size_t min = sequence->has_canvas() ? sequence->work() - sequence->text_end()
+                                                 : std::min(sequence->work(), sequence->attention_block());
+  if (step.tokens + std::max(tokens, min) > options_.step_tokens) return Admission::no_room;
   begin(*sequence);
   if (!sequence->has_blocks_waiting() && !has_room_for_prompt(*sequence)) {
     blocks_.end_sequence(sequence->id);
@@ -315,7 +314,7 @@ void Scheduler::add_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& 
   ++sequence.in_flight;
 }
 
-void Scheduler::settle(const PlannedStep& step, double seconds) {
+void Scheduler::finish_step(const PlannedStep& step, double seconds) {
   if (step.chunks.empty()) return;
   --steps_in_flight_;
   note_results(step, seconds);

@@ -90,7 +90,7 @@ struct PlannedStep {
 // front of the queue after each token.
 //
 // Steps in flight: a step may be planned while others are in flight. Tokens in flight count as planned.
-// Sequences that await a token are skipped, and sequences in flight are not preempted. Steps are settled in
+// Sequences that await a token are skipped, and sequences in flight are not preempted. Steps finish in
 // the order in which they were planned.
 class Scheduler {
  public:
@@ -131,10 +131,10 @@ class Scheduler {
   // Processes a step that took `seconds` (0: unknown). Before the call, append the chosen tokens to the
   // sequences and set Sequence::accepted. Adds the computed blocks to the prefix cache, except for failed and
   // cancelled sequences and for passes with a PassCache.
-  void settle(const PlannedStep& step, double seconds = 0.0);
+  void finish_step(const PlannedStep& step, double seconds = 0.0);
 
   // Removes and returns ended sequences, and releases their blocks, except blocks kept for another pass
-  // (Pass::cache). Sequences in flight stay until their steps are settled.
+  // (Pass::cache). Sequences in flight stay until their steps finish.
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
   // Releases the blocks and the soft embeddings kept for a pass with this key. Call this after the last pass.

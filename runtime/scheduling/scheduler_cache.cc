@@ -99,7 +99,7 @@ void Scheduler::keep_scores(Sequence& sequence) {
 namespace {
 
 // The sequence's first `tokens` tokens, for the store.
-StoredPrefixes::Text text_of(const Sequence& sequence, std::size_t tokens) {
+StoredPrefixes::Text stored_text(const Sequence& sequence, std::size_t tokens) {
   return {.id = sequence.id,
           .tokens = std::span(sequence.tokens).first(tokens),
           .salt = sequence.state->request.cache_salt,
@@ -118,7 +118,7 @@ bool Scheduler::can_store(const Sequence& sequence) const {
 void Scheduler::commit(const Sequence& sequence) {
   const std::size_t computed = std::min(sequence.computed_tokens, sequence.text_end());
   blocks_.commit(sequence.id, sequence.tokens, computed);
-  if (can_store(sequence)) store_->add(text_of(sequence, sequence.text_end()), computed);
+  if (can_store(sequence)) store_->add(stored_text(sequence, sequence.text_end()), computed);
 }
 
 // Keeps an ended sequence's blocks if another pass over the same text may follow; otherwise releases them.
@@ -131,7 +131,7 @@ void Scheduler::leave_blocks(const Sequence& sequence) {
     kept_.emplace(key, sequence.id);
     return;
   }
-  if (can_store(sequence)) store_->end(text_of(sequence, sequence.text_end()));
+  if (can_store(sequence)) store_->end(stored_text(sequence, sequence.text_end()));
   blocks_.end_sequence(sequence.id);
 }
 
@@ -178,7 +178,8 @@ bool Scheduler::waits_for_store(const Sequence& sequence) {
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
   const std::size_t room = room_for_prompts();
   const CacheShape shape{blocks_.block_size(), options_.engine.prefill_chunk, options_.cache.windows};
-  return store_->must_wait(text_of(sequence, needed), shape.blocks_for(sequence.work()) <= room ? room : 0,
+  return store_->must_wait(stored_text(sequence, needed),
+                           shape.blocks_for(sequence.work()) <= room ? room : 0,
                            times_.prefill_tokens_per_second());
 }
 

@@ -29,12 +29,12 @@ bool can_follow(const Sequence& sequence) {
          sequence.computed_tokens > 0;
 }
 
-// A query for up to `most` draft tokens after the sequence's first `tokens` tokens.
-DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t most) {
+// A query for up to `max` draft tokens after the sequence's first `tokens` tokens.
+DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t max) {
   return {.sequence = sequence.id,
           .tokens = std::span(sequence.tokens).first(tokens),
           .prompt_tokens = sequence.prompt_tokens(),
-          .most = most,
+          .max_tokens = max,
           .request = &sequence.state->request,
           .seed = sequence.state->seed,
           .sample = static_cast<std::uint64_t>(sequence.sample)};
@@ -67,10 +67,10 @@ void Scheduler::add_drafts(Step& step) {
   std::size_t choices = 0;  // number of tokens that the step would choose without drafts
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (sequence->planned_tokens == sequence->tokens.size() && sequence->state->max_tokens > 0) ++choices;
-    const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
-    if (most == 0) continue;
+    const std::size_t max = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
+    if (max == 0) continue;
     able.push_back(sequence);
-    queries.push_back(query_about(*sequence, sequence->tokens.size(), most));
+    queries.push_back(query_about(*sequence, sequence->tokens.size(), max));
   }
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (!speculator_->follows_prompts() || !can_follow(*sequence)) continue;
@@ -104,19 +104,19 @@ std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) co
   std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
   if (sequence.state->forced_last && to_generate > 0) --to_generate;  // the forced token needs its own step
   const std::size_t room = options_.step_tokens - std::min(options_.step_tokens, step.tokens);
-  std::size_t most =
-      std::min({speculator_->most(), to_generate, room, options_.engine.prefill_chunk - sequence.granted});
+  std::size_t max = std::min(
+      {speculator_->max_drafts(), to_generate, room, options_.engine.prefill_chunk - sequence.granted});
   // Each draft may be a thinking token, so drafts must stop before the end of thinking is forced.
-  if (sequence.text) most = std::min(most, sequence.text->tokens_until_forced());
-  if (!blocks_.keeps_states() || most == 0) return most;
+  if (sequence.text) max = std::min(max, sequence.text->tokens_until_forced());
+  if (!blocks_.keeps_states() || max == 0) return max;
   // States that other sequences start from must be saved by a chunk without drafts, because a chunk with
   // drafts may be recomputed.
   if (!sequence.announced) return 0;
   const SnapshotPositions saves = snapshot_positions(
-      {end - sequence.granted, end + most}, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());
+      {end - sequence.granted, end + max}, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());
   const std::size_t first =
       std::min(saves.kept.empty() ? SIZE_MAX : saves.kept.front(), saves.latest.value_or(SIZE_MAX));
-  if (first == SIZE_MAX) return most;
+  if (first == SIZE_MAX) return max;
   return first > end ? first - end - 1 : 0;
 }
 

@@ -115,9 +115,9 @@ struct Sequence {
   std::size_t computed_tokens = 0;  // tokens in the cache now
   std::size_t granted = 0;          // tokens granted so far in the step being planned
   std::vector<TokenId> drafts{};    // draft tokens after the granted tokens
-  std::size_t in_flight = 0;        // unsettled steps that compute tokens of this sequence
+  std::size_t in_flight = 0;        // unfinished steps that compute tokens of this sequence
   bool awaits_token = false;        // a step in flight chooses the sequence's next token
-  std::size_t accepted = 0;         // accepted drafts of the step being settled
+  std::size_t accepted = 0;         // accepted drafts of the step whose results are applied
   // For models with recurrent layers: number of tokens to recompute before the sequence's last token, because
   // a draft after them was rejected.
   std::size_t redo = 0;
@@ -172,7 +172,7 @@ struct Sequence {
   bool finished() const { return finish_reason != FinishReason::none; }
   // Number of tokens whose keys and values are needed for the next output.
   std::size_t work() const { return generated_tokens() == 0 ? state->prompt_work() : tokens.size(); }
-  // Whether no token can be planned: the sequence has ended, or a step in flight must be settled first.
+  // Whether no token can be planned: the sequence has ended, or a step in flight must finish first.
   bool idle() const { return finished() || awaits_token || planned_tokens == work(); }
   // Whether the sequence is generating and, apart from the tokens counted by `redo`, has no tokens left to
   // plan except perhaps its last.
@@ -189,7 +189,7 @@ struct Sequence {
   // The number of tokens of the text, which later sequences may share: all tokens but those of a canvas.
   std::size_t text_end() const { return std::min<std::size_t>(tokens.size(), state->pass.canvas.begin); }
   // Minimum number of tokens in the next chunk: a whole indivisible sequence, a whole input to encode, or 1.
-  std::size_t least_chunk() const {
+  std::size_t min_chunk() const {
     if (indivisible()) return work() - state->pass.cache.begin;
     return planned_tokens < state->input.positions ? state->input.positions : 1;
   }

@@ -101,7 +101,7 @@ TokenMask StepMasks::await(std::size_t output) const noexcept {
   try {
     return masks_.at(output).get();
   } catch (...) {
-    return {};  // Leader::settle reports the error
+    return {};  // Leader::apply_results reports the error
   }
 }
 

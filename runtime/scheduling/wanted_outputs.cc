@@ -56,7 +56,7 @@ void ask_at(const std::vector<std::size_t>& positions, const Want& want, const S
 }
 
 // Adds the outputs for the chunk's prompt positions [begin, end). Candidates come before scores, as
-// Leader::settle_result expects.
+// Leader::apply_result expects.
 void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
                       std::vector<Output>& outputs) {
   Output output{sequence.id,

@@ -20,12 +20,12 @@ Call::Call(Service& service, std::shared_ptr<HttpExchange> exchange)
     : service_(service), exchange_(std::move(exchange)), queue_(service.events) {}
 
 void Call::start(std::vector<Request> requests, std::string_view member) {
-  const std::size_t most = service_.model.engine->status().most_queued;
+  const std::size_t max = service_.model.engine->status().max_queued;
   require<RequestError>(
-      requests.size() <= most,
+      requests.size() <= max,
       "`{}`: expected at most {}, the number that can run and wait at the same time, found {}; send them "
       "in several calls, or start the server with a larger --max-queue",
-      member, most, requests.size());
+      member, max, requests.size());
   service_.enter(shared_from_this());
   post([self = shared_from_this(), requests = std::move(requests)] { self->submit(requests); });
 }

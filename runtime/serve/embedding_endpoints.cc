@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostInputs = 2048;  // per call, like OpenAI
+constexpr std::size_t kMaxInputs = 2048;  // per call, like OpenAI
 
 std::string model_asked_for(const Json& body) {
   const Json name = body.value("model", Json());
@@ -64,17 +64,17 @@ std::size_t size_or_none(const Json& body, const char* name) {
 }
 
 // Reads a text, token ids, or a list of texts and lists of token ids.
-std::vector<EncoderInput> inputs_of(const Json& body, const Embedder& embedder) {
+std::vector<Request> inputs_of(const Json& body, const Embedder& embedder) {
   const Json input = body.value("input", Json());
   const bool is_one = input.is_string() || (input.is_array() && !input.empty() && input.front().is_number());
   const Json list = is_one ? Json::array({input}) : input;
-  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMostInputs,
+  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMaxInputs,
                         "`input`: expected a text, token ids, or a list of 1 to {} of them, found {}",
-                        kMostInputs, list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
-  std::vector<EncoderInput> inputs;
+                        kMaxInputs, list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
+  std::vector<Request> inputs;
   for (const Json& one : list)
     inputs.push_back(one.is_string() ? embedder.encode(one.get<std::string>())
-                                     : EncoderInput{prompt_ids_of(one, "`input`")});
+                                     : prompt_request(prompt_ids_of(one, "`input`")));
   return inputs;
 }
 
@@ -117,8 +117,8 @@ const Embedder& embedder_of(const Service& service) {
 }
 
 std::vector<std::string> texts_of(const Json& list, const char* name) {
-  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMostInputs,
-                        "`{}`: expected a list of 1 to {} texts, found {}", name, kMostInputs,
+  require<RequestError>(list.is_array() && !list.empty() && list.size() <= kMaxInputs,
+                        "`{}`: expected a list of 1 to {} texts, found {}", name, kMaxInputs,
                         list.is_array() ? fmt::format("{}", list.size()) : list.type_name());
   std::vector<std::string> texts;
   for (const Json& element : list) {
@@ -189,7 +189,7 @@ std::vector<double> shown_scores(const Ranking& ranking, std::vector<std::vector
   return scores;
 }
 
-std::size_t tokens_of(const std::vector<Request>& requests) {
+std::size_t count_tokens(const std::vector<Request>& requests) {
   std::size_t tokens = 0;
   for (const Request& request : requests) tokens += request.prompt.size();
   return tokens;
@@ -217,7 +217,7 @@ void score_together(Service& service, const Exchange& exchange, const Json& body
       ranking.add_pair_or_prompt(pairs.first[pairs.first_of(i)], pairs.second[i]);
   }
   std::vector<Request> requests = std::move(ranking.requests());
-  const std::size_t tokens = tokens_of(requests);
+  const std::size_t tokens = count_tokens(requests);
   PooledCall::start(
       service, exchange, asked.with_adapter(std::move(requests)), "text_2",
       [asked, ranking = std::move(ranking), tokens, activated](std::vector<std::vector<float>> states) {
@@ -233,9 +233,8 @@ void score_apart(Service& service, const Exchange& exchange, const Json& body, c
   std::size_t tokens = 0;
   for (const std::vector<std::string>* side : {&pairs.first, &pairs.second}) {
     for (const std::string& text : *side) {
-      EncoderInput input = embedder.encode(text);
-      tokens += input.ids.size();
-      requests.push_back(embedder.make_request(std::move(input)));
+      requests.push_back(embedder.ask_for_state(embedder.encode(text)));
+      tokens += requests.back().prompt.size();
     }
   }
   PooledCall::start(
@@ -262,9 +261,9 @@ void embeddings(Service& service, const Exchange& exchange) {
   refuse(body, kNotHere);
   std::vector<Request> requests;
   std::size_t tokens = 0;
-  for (EncoderInput& input : inputs_of(body, embedder)) {
-    tokens += input.ids.size();
-    requests.push_back(embedder.make_request(std::move(input)));
+  for (Request& input : inputs_of(body, embedder)) {
+    tokens += input.prompt.size();
+    requests.push_back(embedder.ask_for_state(std::move(input)));
   }
   PooledCall::start(
       service, exchange, asked.with_adapter(std::move(requests)), "input",
@@ -303,7 +302,7 @@ void rerank(Service& service, const Exchange& exchange) {
   Ranking ranking(*service.model.engine);
   ranking.add(query.get_ref<const std::string&>(), documents);
   std::vector<Request> requests = std::move(ranking.requests());
-  const std::size_t tokens = tokens_of(requests);
+  const std::size_t tokens = count_tokens(requests);
   PooledCall::start(
       service, exchange, asked.with_adapter(std::move(requests)), "documents",
       [asked, ranking = std::move(ranking), documents, top, with_texts, activated,

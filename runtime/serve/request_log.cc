@@ -52,7 +52,7 @@ Json json_of(const LoggedRequest& request) {
   return line;
 }
 
-std::string text_of(const LoggedRequest& request) {
+std::string log_line(const LoggedRequest& request) {
   std::string line =
       fmt::format("{} {} {} {} {}", now(), request.client, request.method, request.path, request.status);
   if (!request.user.empty()) line += fmt::format(" user={}", request.user);
@@ -119,7 +119,7 @@ void RequestLog::add(const LoggedRequest& request) const {
   constexpr std::size_t kMaxLines = 10'000;
   if (!state_) return;
   std::string line =
-      as_json_ ? json_of(request).dump(-1, ' ', false, Json::error_handler_t::replace) : text_of(request);
+      as_json_ ? json_of(request).dump(-1, ' ', false, Json::error_handler_t::replace) : log_line(request);
   const std::lock_guard lock(state_->mutex);
   if (state_->lines.size() >= kMaxLines) {
     ++state_->dropped;

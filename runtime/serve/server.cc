@@ -139,7 +139,7 @@ void Server::announce(const HttpUrl& gateway, std::size_t ranks,
       .origins = service_.options.access.origins};
   HttpCallRequest request{.server = gateway,
                           .head = {.method = "POST", .target = gateway.path},
-                          .begin_of_body = text_of(announcement),
+                          .begin_of_body = announcement.to_text(),
                           .silence = kAnnounceTime};
   request.head.headers = {{"Host", gateway.host}, {"Content-Type", "application/json"}};
   auto status = std::make_shared<int>(0);

@@ -81,12 +81,12 @@ HttpResponse Service::response_of(const HttpRequest& request, const ApiError& er
 }
 
 void Service::log_request(const HttpRequest& request, LoggedRequest line) const {
-  constexpr std::size_t kMostOfId = 128;  // a client chose it
+  constexpr std::size_t kMaxOfId = 128;  // a client chose it
   line.client = request.client;
   line.user = request.user;
   line.method = request.method;
   line.path = printable(request.path());
-  line.request_id = printable(request.header("x-request-id").substr(0, kMostOfId));
+  line.request_id = printable(request.header("x-request-id").substr(0, kMaxOfId));
   log.add(line);
 }
 

@@ -12,7 +12,7 @@ namespace tp {
 
 inline bool is_drafter(const EnginePlan& plan) { return plan.config.drafter.kind != DrafterKind::none; }
 
-// Throws ConfigError unless the drafter can read the target's streams and guess its tokens.
+// Throws ConfigError unless the drafter can read the target's streams and draft its tokens.
 void require_fits(const EnginePlan& drafter, const EnginePlan& target);
 
 // The drafter's weights, with the tables of `plan.target` that the drafter lacks. Throws CheckpointError, and

@@ -51,13 +51,13 @@ void check_options(const EngineOptions& options) {
   require<ConfigError>(options.speculation.tokens >= 1 && options.speculation.tokens <= kMaxDraftTokens,
                        "`speculation` must try 1..{} tokens ahead, found {}", kMaxDraftTokens,
                        options.speculation.tokens);
-  constexpr std::size_t kMostRemembered = std::size_t{1} << 30;  // each half has 32-bit indices
+  constexpr std::size_t kMaxRemembered = std::size_t{1} << 30;  // each half has 32-bit indices
   const std::size_t remembered = options.speculation.draft_history;
   require<ConfigError>(
-      remembered != 1 && remembered <= kMostRemembered,
+      remembered != 1 && remembered <= kMaxRemembered,
       "cannot remember earlier answers: expected a `draft_history` of 0, or of 2 to {} tokens, found {}; "
       "change it, or leave it out",
-      kMostRemembered, remembered);
+      kMaxRemembered, remembered);
   const DraftKind drafts = options.speculation.drafts;
   require<ConfigError>(
       remembered == 0 || drafts == DraftKind::ngram || drafts == DraftKind::automatic,
@@ -72,7 +72,7 @@ void check_options(const EngineOptions& options) {
 }
 
 void check_adapters(const EngineOptions& options) {
-  constexpr std::size_t kMost = 1024;
+  constexpr std::size_t kMax = 1024;
   std::set<std::string> names;
   for (const AdapterOptions& adapter : options.adapters) {
     const bool is_plain = !adapter.name.empty() && printable(adapter.name) == adapter.name;
@@ -84,8 +84,8 @@ void check_adapters(const EngineOptions& options) {
                          "the adapter {} has the scale {}, expected a number; leave it out", adapter.name,
                          adapter.scale);
   }
-  require<ConfigError>(options.adapters.size() <= kMost, "cannot open {} adapters: expected at most {}",
-                       options.adapters.size(), kMost);
+  require<ConfigError>(options.adapters.size() <= kMax, "cannot open {} adapters: expected at most {}",
+                       options.adapters.size(), kMax);
   require<ConfigError>(
       options.adapters.empty() || !options.synthetic,
       "cannot use adapters with generated weights: `synthetic` has no layers with names; leave one "
@@ -234,15 +234,15 @@ std::size_t EnginePlan::longest_sequence() const {
 // Blocks are laid out by host if the ranks of a host keep one copy.
 CacheGroups EnginePlan::cache_groups(const ModelSpec& spec) const {
   if (host_of.empty()) return CacheGroups::of(spec, ranks);
-  std::size_t most = 1;  // hosts of a stage
+  std::size_t max = 1;  // hosts of a stage
   for (std::size_t first = 0; first < host_of.size(); first += ranks) {
     std::vector<std::uint64_t> hosts(host_of.begin() + static_cast<std::ptrdiff_t>(first),
                                      host_of.begin() + static_cast<std::ptrdiff_t>(first + ranks));
     std::ranges::sort(hosts);
     hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
-    most = std::max(most, hosts.size());
+    max = std::max(max, hosts.size());
   }
-  return CacheGroups::of(spec, most);
+  return CacheGroups::of(spec, max);
 }
 
 std::vector<std::size_t> EnginePlan::cache_ranks(std::size_t stage, TpRank tp) const {
@@ -252,9 +252,9 @@ std::vector<std::size_t> EnginePlan::cache_ranks(std::size_t stage, TpRank tp) c
   const auto on_same_host = [&](std::size_t other) {
     if (hosts.empty()) return other == tp.rank;
     if (tp.size == ranks) return hosts[other] == hosts[tp.rank];
-    std::ptrdiff_t most = 0;
-    for (const std::uint64_t host : hosts) most = std::max(most, std::ranges::count(hosts, host));
-    return other / static_cast<std::size_t>(most) == tp.rank / static_cast<std::size_t>(most);
+    std::ptrdiff_t max = 0;
+    for (const std::uint64_t host : hosts) max = std::max(max, std::ranges::count(hosts, host));
+    return other / static_cast<std::size_t>(max) == tp.rank / static_cast<std::size_t>(max);
   };
   for (std::size_t other = 0; other < tp.size; ++other) {
     if (on_same_host(other)) together.push_back(other);
@@ -306,7 +306,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
 }
 
 void share_caches(EnginePlan& plan, std::vector<std::uint64_t> host_of) {
-  constexpr std::size_t kMostOwners = 64;
+  constexpr std::size_t kMaxOwners = 64;
   plan.host_of.clear();
   plan.cache_owners = 1;
   const ModelSpec spec = plan.spec();
@@ -319,7 +319,7 @@ void share_caches(EnginePlan& plan, std::vector<std::uint64_t> host_of) {
     for (const HostHeads& layer : slices.layers) {
       saves_memory = saves_memory || layer.are_shared();
       for (std::size_t head = 0; head < layer.heads(); ++head)
-        plan.cache_owners = std::min(kMostOwners, std::lcm(plan.cache_owners, layer.owners_of(head)));
+        plan.cache_owners = std::min(kMaxOwners, std::lcm(plan.cache_owners, layer.owners_of(head)));
     }
   }
   if (saves_memory) return;
@@ -348,7 +348,7 @@ std::unique_ptr<WeightSource> open_tensors(const EnginePlan& plan) {
 
 }  // namespace
 
-// A multi-token prediction layer guesses without adapters: the model checks its guesses anyway.
+// A multi-token prediction layer drafts without adapters: the model checks its draft tokens anyway.
 std::unique_ptr<WeightSource> with_adapters(const EnginePlan& plan, std::unique_ptr<WeightSource> weights) {
   if (plan.options.adapters.empty() || plan.next_token) return weights;
   const std::string& architecture = family_of(plan.config.architecture).gguf.architecture_of(plan.config);

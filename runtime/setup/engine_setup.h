@@ -25,8 +25,8 @@ struct EnginePlan {
   std::uint64_t ranks = 1;  // ranks per stage
   bool overlaps = false;    // steps may be computed as two half-batches
   bool next_token = false;  // plans the multi-token prediction layer instead of the model
-  // The plan of the model for which a trained drafter guesses, which each rank sets for itself; null: this is
-  // not the plan of a drafter that guesses.
+  // The plan of the model for which a trained drafter drafts tokens, which each rank sets for itself; null:
+  // this is not the plan of a trained drafter.
   std::shared_ptr<const EnginePlan> target{};
   // [stages * ranks] numbers of the hosts on which the ranks of each stage run, if the ranks of a host keep
   // one copy of the cache; else empty.

@@ -14,7 +14,7 @@ namespace tp {
 namespace {
 
 // The smallest useful cache, unless sequences are shorter.
-constexpr std::size_t kLeastTokens = 2048;
+constexpr std::size_t kMinTokens = 2048;
 
 // Buffers and allocators reserve more address space than they use if enough is available.
 constexpr std::uint64_t kReservedAddresses = std::uint64_t{512} << 20;
@@ -218,17 +218,16 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
   const std::uint64_t longest = shape.blocks_for(plan.longest_sequence());
   const std::uint64_t wanted = tokens != 0 ? shape.blocks_for(tokens, plan.options.max_sequences)
                                            : plan.options.max_sequences * longest;
-  const std::uint64_t least = std::min({wanted, longest, shape.blocks_for(kLeastTokens)});
+  const std::uint64_t min = std::min({wanted, longest, shape.blocks_for(kMinTokens)});
   const std::vector<Pool> pools = pools_of(ranks, placement);
-  const Pool& full =
-      *std::ranges::max_element(pools, {}, [&](const Pool& pool) { return pool.lacks(least); });
-  if (full.lacks(least) > 0)
-    refuse(full, least, shape.tokens_in(least, 1, plan.longest_sequence()),
-           remedies(plan, footprint, ranks, pools, full, least));
+  const Pool& full = *std::ranges::max_element(pools, {}, [&](const Pool& pool) { return pool.lacks(min); });
+  if (full.lacks(min) > 0)
+    refuse(full, min, shape.tokens_in(min, 1, plan.longest_sequence()),
+           remedies(plan, footprint, ranks, pools, full, min));
 
   const Pool& tight = *std::ranges::min_element(pools, {}, &Pool::room);
   CachePlan cache;
-  cache.blocks = std::min(wanted, std::max(tokens != 0 ? tight.room() : tight.room() / 2, least));
+  cache.blocks = std::min(wanted, std::max(tokens != 0 ? tight.room() : tight.room() / 2, min));
   if (cache.blocks >= (tokens != 0 ? wanted : longest)) return cache;
   cache.notice = fmt::format(
       "the KV cache has room for {} tokens instead of {}: {} has {} of memory ({}), of which everything "

@@ -67,8 +67,8 @@ bool reads_states(const EnginePlan& draft) { return draft.next_token || is_draft
 
 std::size_t states_read(const EnginePlan& draft) {
   constexpr std::uint64_t kOfSequence = 64;
-  constexpr std::uint64_t kMost = 4096;  // 117 MB for DeepSeek-V3
-  return draft.step_limits().tokens + std::min(kOfSequence * draft.options.max_sequences, kMost);
+  constexpr std::uint64_t kMax = 4096;  // 117 MB for DeepSeek-V3
+  return draft.step_limits().tokens + std::min(kOfSequence * draft.options.max_sequences, kMax);
 }
 
 std::size_t size_of_read_state(const EnginePlan& draft) {

@@ -21,14 +21,14 @@ bool plan_overlap(const EngineOptions& options, const EnginePlan& plan, std::siz
 
 bool OverlapChoice::divides(std::size_t rows) {
   if (mode_ != TwoBatchOverlap::automatic) return mode_ == TwoBatchOverlap::on;
-  if (rows < kLeastRows || wire_share_.value() <= kLeastShare) return false;
+  if (rows < kMinRows || wire_share_.value() <= kMinShare) return false;
   if (++since_whole_ < kLookEvery) return true;
   since_whole_ = 0;
   return false;
 }
 
 void OverlapChoice::add(std::size_t rows, bool divided, double seconds, double wire_seconds) {
-  if (divided || rows < kLeastRows || seconds <= 0.0) return;
+  if (divided || rows < kMinRows || seconds <= 0.0) return;
   wire_share_.add(wire_seconds / seconds);
 }
 

@@ -18,9 +18,9 @@ class OverlapChoice {
  public:
   // Fewest rows of a divided step. Smaller halves would slow products down by more than the wire makes them
   // wait.
-  static constexpr std::size_t kLeastRows = 256;
+  static constexpr std::size_t kMinRows = 256;
   // Share of a step that sums must spend on the wire for overlap to pay.
-  static constexpr double kLeastShare = 1.0 / 3.0;
+  static constexpr double kMinShare = 1.0 / 3.0;
   // At least one of this many large steps stays undivided.
   static constexpr std::size_t kLookEvery = 16;
 

@@ -8,20 +8,20 @@
 namespace tp {
 
 void AnswerHistory::add(std::span<const TokenId> text) {
-  if (text.size() + 1 > most_of_each_) text = text.last(most_of_each_ - 1);
-  if (text.empty() || waiting_tokens_ + text.size() > most_of_each_) return;
+  if (text.size() + 1 > max_of_each_) text = text.last(max_of_each_ - 1);
+  if (text.empty() || waiting_tokens_ + text.size() > max_of_each_) return;
   waiting_.emplace_back(text.begin(), text.end());
   waiting_tokens_ += text.size();
 }
 
-void AnswerHistory::learn(std::size_t most) {
+void AnswerHistory::learn(std::size_t max) {
   try {
-    while (most > 0 && !waiting_.empty()) {
+    while (max > 0 && !waiting_.empty()) {
       const std::vector<TokenId>& text = waiting_.front();
       if (learnt_of_first_ == 0) begin_text(text.size());
       Generation& younger = *generations_[0];
-      const std::size_t end = std::min(text.size(), learnt_of_first_ + most);
-      most -= end - learnt_of_first_;
+      const std::size_t end = std::min(text.size(), learnt_of_first_ + max);
+      max -= end - learnt_of_first_;
       for (; learnt_of_first_ < end; ++learnt_of_first_) {
         younger.tokens.push_back(text[learnt_of_first_]);
         younger.automaton.push(text[learnt_of_first_]);
@@ -44,7 +44,7 @@ void AnswerHistory::learn(std::size_t most) {
 // Makes room in the younger generation, because a text must not span generations.
 void AnswerHistory::begin_text(std::size_t size) {
   auto& [younger, older] = generations_;
-  if (younger && younger->tokens.size() + size + 1 <= most_of_each_) return;
+  if (younger && younger->tokens.size() + size + 1 <= max_of_each_) return;
   older = std::move(younger);
   younger = std::make_unique<Generation>();
   younger->number = ++generations_so_far_;

@@ -22,20 +22,20 @@ namespace tp {
 // ever removed from an automaton.
 class AnswerHistory {
  public:
-  // `most`: number of tokens to remember, at least 2.
-  explicit AnswerHistory(std::size_t most) : most_of_each_(most / 2) {}
+  // `max`: number of tokens to remember, at least 2.
+  explicit AnswerHistory(std::size_t max) : max_of_each_(max / 2) {}
 
   // Queues a text for learn(). Only the end of an overlong text is kept. Drops the text if the queue would
   // hold more tokens than a generation. Throws std::bad_alloc.
   void add(std::span<const TokenId> text);
-  // Learns at most `most` further tokens of the queued texts, in order. The limit exists because everything
+  // Learns at most `max` further tokens of the queued texts, in order. The limit exists because everything
   // else waits meanwhile. If this throws std::bad_alloc, the younger generation and the queue are lost.
-  void learn(std::size_t most);
+  void learn(std::size_t max);
   // Number of remembered tokens, without queued texts.
   std::size_t tokens() const;
   // Memory in use, and an upper bound for this many tokens: the largest measured value plus a margin.
   std::size_t bytes() const;
-  static constexpr std::size_t bytes_of(std::size_t most) { return 200 * most; }
+  static constexpr std::size_t bytes_of(std::size_t max) { return 200 * max; }
 
   // A growing text's current match in each generation.
   struct Cursor {
@@ -70,7 +70,7 @@ class AnswerHistory {
   static Cursor::Place place_in(const Cursor& cursor, const Generation& generation);
   static Match match_in(const Cursor::Place& place, const Generation& generation);
 
-  std::size_t most_of_each_;
+  std::size_t max_of_each_;
   std::uint64_t generations_so_far_ = 0;
   std::array<std::unique_ptr<Generation>, 2> generations_{};  // younger generation first
   std::deque<std::vector<TokenId>> waiting_{};                // queued texts; the first may be partly learnt

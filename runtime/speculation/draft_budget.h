@@ -14,7 +14,7 @@ class DraftBudget {
   bool allows() const { return balance_ > 0.0; }
   // Records a step: its time without drafts, and the time that drafts lost (negative: gained).
   void step(double seconds, double lost) {
-    balance_ = std::clamp(balance_ + kShare * seconds - lost, kLeast * step_seconds_, kMost * step_seconds_);
+    balance_ = std::clamp(balance_ + kShare * seconds - lost, kMin * step_seconds_, kMax * step_seconds_);
   }
 
  private:
@@ -22,8 +22,8 @@ class DraftBudget {
   // In steps: the initial balance, the largest balance to save for worse texts, and the largest debt to
   // repay, no matter how long the process was stopped.
   static constexpr double kFirst = 4.0;
-  static constexpr double kMost = 8.0;
-  static constexpr double kLeast = -32.0;
+  static constexpr double kMax = 8.0;
+  static constexpr double kMin = -32.0;
 
   double step_seconds_;
   double balance_;

@@ -4,7 +4,7 @@ namespace tp {
 namespace {
 
 // Rates before anything was counted. Matches of a single token are mostly accidental.
-constexpr std::array<double, 6> kFirstGuess = {0.1, 0.2, 0.35, 0.55, 0.75, 0.9};
+constexpr std::array<double, 6> kFirstRates = {0.1, 0.2, 0.35, 0.55, 0.75, 0.9};
 
 }  // namespace
 
@@ -19,7 +19,7 @@ void MatchRates::add(std::size_t length, bool came_again) { kinds_[kind_of(lengt
 
 double MatchRates::rate(std::size_t length, const MatchRates* others) const {
   return kinds_[kind_of(length)].value(others != nullptr ? others->rate(length)
-                                                         : kFirstGuess[kind_of(length)]);
+                                                         : kFirstRates[kind_of(length)]);
 }
 
 }  // namespace tp

@@ -62,28 +62,27 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
     const DraftQuery& query = queries[i];
     if (query.tokens.empty() || is_behind(query) || is_early(query)) continue;
     Text& text = follow(query, all[i].tokens.front());
-    const std::size_t most = most_of(query);
+    const std::size_t max = max_drafts(query);
     const bool follows = limits_.follows() && query.tokens.size() <= limits_.max_length;
-    if ((most > 0 || follows) && !text.has_unknown)
-      members.push_back({&query, &text, most, needed_by(query)});
+    if ((max > 0 || follows) && !text.has_unknown) members.push_back({&query, &text, max, needed_by(query)});
   }
   const Stopwatch watch;
   catch_up(members);
   if (limits_.drafts_blocks() && !members.empty() && block_pays(members, watch.seconds())) {
     const Stopwatch pass;
-    guess_block(members);
+    draft_block(members);
     pass_seconds_.add(pass.seconds());
   }
   while (!limits_.drafts_blocks() && !members.empty() && pays(members, watch.seconds())) {
     const Stopwatch pass;
-    guess_next(members);
+    draft_next(members);
     pass_seconds_.add(pass.seconds());
   }
   std::vector<Draft> drafts;
   for (const DraftQuery& query : queries) {
     const auto found = texts_.find(query.sequence);
-    const bool has_draft = query.most > 0 && found != texts_.end();
-    drafts.push_back(has_draft ? found->second.guessed : Draft());
+    const bool has_draft = query.max_tokens > 0 && found != texts_.end();
+    drafts.push_back(has_draft ? found->second.draft : Draft());
   }
   return drafts;
 }
@@ -98,14 +97,14 @@ void ModelSource::end(std::uint64_t sequence) {
 
 // Largest number of draft tokens for the sequence. The last draft token is not computed, so it may exceed
 // max_length.
-std::size_t ModelSource::most_of(const DraftQuery& query) const {
+std::size_t ModelSource::max_drafts(const DraftQuery& query) const {
   const std::size_t size = query.tokens.size();
   if (limits_.drafts_blocks()) {
     if (size - 1 + limits_.block.size > limits_.max_length) return 0;  // all rows of a block are computed
-    return std::min(query.most, limits_.block.size - (limits_.block.samples_from_anchor ? 0 : 1));
+    return std::min(query.max_tokens, limits_.block.size - (limits_.block.samples_from_anchor ? 0 : 1));
   }
   if (size > limits_.max_length) return 0;
-  return std::min(query.most, limits_.max_length - size + 1);
+  return std::min(query.max_tokens, limits_.max_length - size + 1);
 }
 
 // Whether more tokens of the sequence are already known, because its prompt is being computed again.
@@ -156,17 +155,17 @@ ModelSource::Text& ModelSource::follow(const DraftQuery& query, TokenId first_to
 // draft.
 void ModelSource::learn(Text& text, const DraftQuery& query) {
   const auto came = query.tokens.subspan(text.seen);
-  const std::vector<TokenId>& guessed = text.guessed.tokens;
+  const std::vector<TokenId>& drafted = text.draft.tokens;
   std::size_t right = 0;
-  for (std::size_t i = 0; i < std::min(came.size(), guessed.size()) && right == i; ++i) {
-    const bool is_right = guessed[i] == came[i];
+  for (std::size_t i = 0; i < std::min(came.size(), drafted.size()) && right == i; ++i) {
+    const bool is_right = drafted[i] == came[i];
     calibration_.add(text.probabilities[i], is_right);
     right += is_right ? 1 : 0;
   }
-  if (!guessed.empty() && !limits_.follows()) text.computed += std::min(right, guessed.size() - 1);
+  if (!drafted.empty() && !limits_.follows()) text.computed += std::min(right, drafted.size() - 1);
   // The last token is always computed, because its logits are needed. Blocks begin with it.
   text.computed = std::min(text.computed, query.tokens.size() - 1);
-  text.guessed = Draft();
+  text.draft = Draft();
   text.probabilities.clear();
 }
 
@@ -235,7 +234,7 @@ void ModelSource::catch_up(std::vector<Member>& members) {
     const std::size_t room = limits_.step_tokens - forward.tokens.size();
     // Windowed groups have enough blocks for only one chunk.
     const std::size_t count = std::min({member.missing(), room, limits_.cache.chunk});
-    const bool chooses = count == member.missing() && member.most > 0 && !limits_.drafts_blocks();
+    const bool chooses = count == member.missing() && member.max > 0 && !limits_.drafts_blocks();
     const std::size_t first = member.text->computed;
     if (count == 0 || !reserve(member.query->sequence, first + count)) continue;
     add_chunk(member, first, member.query->tokens.subspan(first, count), chooses, forward);
@@ -253,32 +252,32 @@ void ModelSource::catch_up(std::vector<Member>& members) {
     text.committed = std::max(text.committed, std::min(text.computed, text.complete));
     blocks_.commit(member.query->sequence, member.query->tokens, text.committed);
   }
-  std::erase_if(members, [](const Member& member) { return member.most == 0 || member.missing() > 0; });
+  std::erase_if(members, [](const Member& member) { return member.max == 0 || member.missing() > 0; });
 }
 
 // Computes the last draft token of every member, and drafts another. Keeps members that may have further
 // tokens.
-void ModelSource::guess_next(std::vector<Member>& members) {
+void ModelSource::draft_next(std::vector<Member>& members) {
   Forward forward;
   forward.reads_own_states = limits_.reads_states;
   std::vector<Member*> choosing;
   for (Member& member : members) {
-    const std::vector<TokenId>& guessed = member.text->guessed.tokens;
-    const std::size_t position = member.query->tokens.size() + guessed.size() - 1;
+    const std::vector<TokenId>& drafted = member.text->draft.tokens;
+    const std::size_t position = member.query->tokens.size() + drafted.size() - 1;
     const bool has_room = forward.tokens.size() < limits_.step_tokens;
     if (!has_room || !reserve(member.query->sequence, position + 1)) {
-      member.most = 0;
+      member.max = 0;
       continue;
     }
-    add_chunk(member, position, std::span(guessed).last(1), true, forward);
+    add_chunk(member, position, std::span(drafted).last(1), true, forward);
     choosing.push_back(&member);
   }
   if (!forward.tokens.empty()) run(std::move(forward), choosing);
-  std::erase_if(members, [](const Member& member) { return member.most == 0; });
+  std::erase_if(members, [](const Member& member) { return member.max == 0; });
 }
 
 // Drafts all tokens of every member in one pass.
-void ModelSource::guess_block(std::vector<Member>& members) {
+void ModelSource::draft_block(std::vector<Member>& members) {
   const auto& [size, mask_token, samples_from_anchor] = limits_.block;
   Forward forward;
   std::vector<Member*> choosing;
@@ -291,7 +290,7 @@ void ModelSource::guess_block(std::vector<Member>& members) {
     block.front() = member.query->tokens.back();
     add_chunk(member, position, block, false, forward);
     const RowRange rows = {static_cast<std::uint32_t>(row + (samples_from_anchor ? 0 : 1)),
-                           static_cast<std::uint32_t>(member.most)};
+                           static_cast<std::uint32_t>(member.max)};
     forward.outputs.push_back({member.query->sequence, rows, want::Choose{}});
     choosing.push_back(&member);
   }
@@ -308,16 +307,16 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
     for (const Chosen& chosen : std::get<std::vector<Chosen>>(results[i])) {
       // Rows that only the draft model has are not tokens of the target.
       if (chosen.error != ChoiceError::none || static_cast<std::size_t>(chosen.id) >= limits_.known_ids) {
-        member.most = 0;
+        member.max = 0;
         break;
       }
-      Draft& draft = member.text->guessed;
+      Draft& draft = member.text->draft;
       const double probability = probability_of(chosen);
       const double before = draft.chances.empty() ? 1.0 : draft.chances.back();
       draft.tokens.push_back(chosen.id);
       draft.chances.push_back(before * calibration_.chance(probability));
       member.text->probabilities.push_back(probability);
-      --member.most;
+      --member.max;
     }
   }
 }
@@ -331,7 +330,7 @@ bool ModelSource::block_pays(std::span<const Member> members, double seconds) co
   double rows = 0.0;
   for (const Member& member : members) {
     double chance = 1.0;
-    for (std::size_t i = 0; i < member.most; ++i) {
+    for (std::size_t i = 0; i < member.max; ++i) {
       chance *= calibration_.mean();
       more += chance;
       rows += chance > 0.1 ? 1.0 : 0.0;  // later ones are hardly verified
@@ -350,11 +349,11 @@ bool ModelSource::pays(std::span<const Member> members, double seconds) const {
   double more = 0.0;
   for (const Member& member : members) {
     tokens += 1.0;
-    for (const double chance : member.text->guessed.chances) {
+    for (const double chance : member.text->draft.chances) {
       tokens += chance;
       seconds += any.row_seconds;
     }
-    more += member.text->guessed.chances.back() * calibration_.mean();
+    more += member.text->draft.chances.back() * calibration_.mean();
   }
   const auto count = static_cast<double>(members.size());
   const double rate = tokens / (seconds + count * any.token_seconds);

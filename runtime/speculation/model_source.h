@@ -76,8 +76,8 @@ class ModelSource : public DraftSource {
     std::size_t computed = 0;   // number of these tokens in the cache
     std::size_t committed = 0;  // number of tokens that other sequences may share
     std::size_t complete = 0;   // number of tokens before the first missing state
-    Draft guessed{};            // draft after the seen tokens; the cache contains all but its last token
-    std::vector<double> probabilities{};  // [guessed.tokens], from the draft model
+    Draft draft{};              // draft after the seen tokens; the cache contains all but its last token
+    std::vector<double> probabilities{};  // [draft.tokens], from the draft model
     bool announced = false;               // the ranks have block tables for the sequence
     std::size_t sent_blocks = 0;          // entries of these tables
     std::uint64_t last_turn = 0;          // turn of the last query
@@ -86,7 +86,7 @@ class ModelSource : public DraftSource {
   struct Member {
     const DraftQuery* query = nullptr;  // contains only the tokens that the draft model has
     Text* text = nullptr;
-    std::size_t most = 0;    // number of tokens that may still be drafted
+    std::size_t max = 0;     // number of tokens that may still be drafted
     std::size_t needed = 0;  // number of tokens that the cache must have before drafts
 
     std::size_t missing() const { return needed - text->computed; }
@@ -97,7 +97,7 @@ class ModelSource : public DraftSource {
   void learn(Text& text, const DraftQuery& query);
   bool is_behind(const DraftQuery& query) const;
   bool is_early(const DraftQuery& query) const;
-  std::size_t most_of(const DraftQuery& query) const;
+  std::size_t max_drafts(const DraftQuery& query) const;
   // The tokens that the cache must have before drafts. A block begins with the last token.
   std::size_t needed_by(const DraftQuery& query) const {
     return query.tokens.size() - (limits_.drafts_blocks() ? 1 : 0);
@@ -108,8 +108,8 @@ class ModelSource : public DraftSource {
                  Forward& forward);
   void catch_up(std::vector<Member>& members);
   void note_states(Member& member, std::size_t first, std::size_t count) const;
-  void guess_next(std::vector<Member>& members);
-  void guess_block(std::vector<Member>& members);
+  void draft_next(std::vector<Member>& members);
+  void draft_block(std::vector<Member>& members);
   void run(Forward forward, std::span<Member*> choosing);
   bool pays(std::span<const Member> members, double seconds) const;
   bool block_pays(std::span<const Member> members, double seconds) const;

@@ -48,9 +48,9 @@ void NgramSource::learn_from(const DraftQuery& text) {
 // Reads new tokens of the sequence, but not all of a long prompt at once, because all other sequences wait.
 // Counts only matches in generated text: prompts do not show how the model repeats itself.
 void NgramSource::follow(Text& text, const DraftQuery& query) {
-  constexpr std::size_t kMostNew = 4096;
+  constexpr std::size_t kMaxNew = 4096;
   const std::size_t first = text.automaton.size();
-  const std::size_t last = std::min(query.tokens.size(), first + kMostNew);
+  const std::size_t last = std::min(query.tokens.size(), first + kMaxNew);
   for (std::size_t i = first; i < last; ++i) {
     const auto [length, end] = text.automaton.match();
     if (i >= query.prompt_tokens && length > 0) {
@@ -79,7 +79,7 @@ Draft NgramSource::draft_from_history(const Text& text, const DraftQuery& query)
   Draft draft;
   if (!uses_history(query)) return draft;
   const auto [length, next] = history_->match(text.in_history);
-  const auto tokens = next.first(std::min(next.size(), query.most));
+  const auto tokens = next.first(std::min(next.size(), query.max_tokens));
   draft.tokens.assign(tokens.begin(), tokens.end());
   double chance = 1.0;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -96,10 +96,10 @@ Draft NgramSource::draft(const Text& text, const DraftQuery& query) const {
   const auto [length, end] = text.automaton.match();
   if (length == 0) return draft;
   const std::size_t period = query.tokens.size() - end;
-  draft.tokens.reserve(query.most);
-  draft.chances.reserve(query.most);
+  draft.tokens.reserve(query.max_tokens);
+  draft.chances.reserve(query.max_tokens);
   double chance = 1.0;
-  for (std::size_t i = 0; i < query.most; ++i) {
+  for (std::size_t i = 0; i < query.max_tokens; ++i) {
     chance *= text.rates.rate(length + i, &rates_);
     draft.tokens.push_back(i < period ? query.tokens[end + i] : draft.tokens[i - period]);
     draft.chances.push_back(chance);

@@ -38,7 +38,7 @@ class CheckedSource : public DraftSource {
 
  private:
   bool fits(const Draft& draft, const DraftQuery& query) const {
-    if (draft.tokens.size() > query.most || draft.chances.size() != draft.tokens.size()) return false;
+    if (draft.tokens.size() > query.max_tokens || draft.chances.size() != draft.tokens.size()) return false;
     double before = 1.0;
     for (const double chance : draft.chances) {
       if (!(chance >= 0.0 && chance <= before)) return false;  // also rejects NaN
@@ -54,11 +54,11 @@ class CheckedSource : public DraftSource {
 
 }  // namespace
 
-Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs,
+Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t max, std::optional<RowCosts> costs,
                        std::unique_ptr<DraftSource> free, bool follows_prompts)
     : source_(std::move(source)),
       free_(std::move(free)),
-      most_(std::min(most, kMaxDraftTokens)),
+      max_(std::min(max, kMaxDraftTokens)),
       follows_prompts_(follows_prompts),
       costs_(std::move(costs)) {
   if (costs_) budget_.emplace(costs_->seconds(1, false));
@@ -66,7 +66,7 @@ Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, st
 
 std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const StepSize& step) {
   draft_seconds_ = 0.0;
-  guesses_ = false;
+  has_drafted_ = false;
   asked_ = true;
   token_seconds_ = token_seconds(step);
   if (compares(step)) return std::vector<Draft>(queries.size());
@@ -77,15 +77,15 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const 
   if (!pays) {
     // Lets the source keep up with the texts, because it cannot read their states later.
     std::vector<DraftQuery> nothing(queries.begin(), queries.end());
-    for (DraftQuery& query : nothing) query.most = 0;
+    for (DraftQuery& query : nothing) query.max_tokens = 0;
     ask(source_, nothing);
     draft_seconds_ = watch.seconds();
-    guesses_ = true;
+    has_drafted_ = true;
     return std::vector<Draft>(queries.size());
   }
   std::vector<Draft> drafts = ask(source_, priced(queries, step));
   draft_seconds_ = watch.seconds();
-  guesses_ = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });
+  has_drafted_ = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });
   return drafts;
 }
 
@@ -101,9 +101,9 @@ bool Speculator::compares(const StepSize& step) const {
 // Whether drafts would pay if all of their tokens were right. Also true if no tokens are wanted, because the
 // source only follows.
 bool Speculator::could_pay(std::span<const DraftQuery> queries, const StepSize& step) const {
-  std::size_t most = 0;
-  for (const DraftQuery& query : queries) most += query.most;
-  return most == 0 || best_rows(std::vector(std::min(most, step.room), 1.0), step) > 0;
+  std::size_t max = 0;
+  for (const DraftQuery& query : queries) max += query.max_tokens;
+  return max == 0 || best_rows(std::vector(std::min(max, step.room), 1.0), step) > 0;
 }
 
 // Returns whether `use` succeeded. Keeps the source after std::bad_alloc, and drops it after other errors.
@@ -164,7 +164,7 @@ double Speculator::token_seconds(const StepSize& step) const {
 }
 
 void Speculator::select(std::span<Draft> drafts, const StepSize& step) {
-  constexpr double kLeastChance = 0.03;  // every row costs more than this is worth
+  constexpr double kMinChance = 0.03;  // every row costs more than this is worth
   // Sorted by descending chance, which keeps the tokens of each draft in order.
   struct Row {
     double chance;
@@ -173,7 +173,7 @@ void Speculator::select(std::span<Draft> drafts, const StepSize& step) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     for (const double chance : drafts[i].chances) {
-      if (costs_ && chance < kLeastChance) break;
+      if (costs_ && chance < kMinChance) break;
       rows.push_back({chance, i});
     }
   }
@@ -190,15 +190,15 @@ void Speculator::select(std::span<Draft> drafts, const StepSize& step) {
 std::size_t Speculator::best_rows(std::span<const double> chances, const StepSize& step) const {
   // Smaller gains are not worth the risk of a wrong estimate. Before drafts are measured, they are tried even
   // at a small expected loss.
-  constexpr double kLeastGain = 1.03;
-  constexpr double kLeastTried = 0.97;
-  const std::size_t most = std::min(step.room, chances.size());
-  if (!costs_) return most;
+  constexpr double kMinGain = 1.03;
+  constexpr double kMinTried = 0.97;
+  const std::size_t max = std::min(step.room, chances.size());
+  if (!costs_) return max;
   auto tokens = static_cast<double>(step.sequences);
-  const double least = costs_->knows_drafts() ? kLeastGain : kLeastTried;
-  double best_rate = least * tokens / (draft_seconds_ + costs_->seconds(step.rows, false));
+  const double min = costs_->knows_drafts() ? kMinGain : kMinTried;
+  double best_rate = min * tokens / (draft_seconds_ + costs_->seconds(step.rows, false));
   std::size_t best = 0;
-  for (std::size_t count = 1; count <= most; ++count) {
+  for (std::size_t count = 1; count <= max; ++count) {
     tokens += chances[count - 1];
     const double rate = tokens / (draft_seconds_ + costs_->seconds(step.rows + count, true));
     if (rate <= best_rate) continue;
@@ -229,8 +229,8 @@ void Speculator::observe(const StepOutcome& step) {
   // Limits the charge, because drafting time includes computing prompts, which is not a wrong guess. A draft
   // model has no drafts while it computes a prompt, and its first draft includes the time of the prompt's
   // end.
-  constexpr double kMostSteps = 2.0;
-  if (guesses_) lost += std::min(draft_seconds_, kMostSteps * plain);
+  constexpr double kMaxSteps = 2.0;
+  if (has_drafted_) lost += std::min(draft_seconds_, kMaxSteps * plain);
   if (has_drafts) gains_.add(-lost / plain);
   budget_->step(is_measured ? plain : 0.0, lost);
 }

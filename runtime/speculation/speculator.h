@@ -18,13 +18,13 @@ namespace tp {
 
 class Speculator {
  public:
-  // `most`: largest number of tokens of a draft. Without `costs`, a step has all drafts that fit.
+  // `max`: largest number of tokens of a draft. Without `costs`, a step has all drafts that fit.
   // `free`: costs nothing, and replaces `source` while drafts have cost more than they gained; null: none.
   // `follows_prompts`: also send queries for 0 tokens about sequences whose prompts are computed.
-  Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs = {},
+  Speculator(std::unique_ptr<DraftSource> source, std::size_t max, std::optional<RowCosts> costs = {},
              std::unique_ptr<DraftSource> free = nullptr, bool follows_prompts = false);
 
-  std::size_t most() const { return most_; }
+  std::size_t max_drafts() const { return max_; }
   bool follows_prompts() const { return follows_prompts_; }
 
   // A step before drafts are added.
@@ -65,12 +65,12 @@ class Speculator {
 
   std::unique_ptr<DraftSource> source_;  // null after it has failed
   std::unique_ptr<DraftSource> free_;
-  std::size_t most_;
+  std::size_t max_;
   bool follows_prompts_;
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // set if costs are known
   double draft_seconds_ = 0.0;         // time of the last drafts
-  bool guesses_ = false;               // whether this time is charged to the budget
+  bool has_drafted_ = false;           // whether this time is charged to the budget
   bool asked_ = false;                 // drafts were requested since the last observed step
   double token_seconds_ = 0.0;         // value of an accepted token of the last step
   RecentMedian gains_;                 // gains of steps with drafts, relative to a step without drafts

@@ -43,7 +43,7 @@ EngineInfo describe(const EnginePlan& plan, const ModelSpec& spec, const WeightS
   info.kind = kind_of(plan.config);
   info.parameters = count_parameters(spec);
   info.weights = usual_weight_type(plan, source);
-  if (!plan.weights()) info.rounded = text_of_rounded(source.types());
+  if (!plan.weights()) info.rounded = list_rounded(source.types());
   if (source.adapters() != nullptr) {
     for (const Adapter& adapter : source.adapters()->all())
       info.adapters.push_back({adapter.name, adapter.identity, adapter.is_exclusive});

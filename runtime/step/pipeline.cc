@@ -17,7 +17,7 @@ constexpr Wait::Manner kCommand{.collective = "a command", .polite = true, .root
 constexpr Wait::Manner kRows{.collective = "a stage of the pipeline"};
 constexpr Wait::Manner kResults{.collective = "the last stage of the pipeline"};
 
-std::string text_of(const std::vector<std::byte>& bytes) {
+std::string as_string(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -53,7 +53,7 @@ void Pipeline::send_command(const Command& command) {
 
 Command Pipeline::receive_command() {
   Command command;
-  from_archive(text_of(mailbox_.receive(0, Mailbox::Kind::command, kCommand)), command);
+  from_archive(as_string(mailbox_.receive(0, Mailbox::Kind::command, kCommand)), command);
   return command;
 }
 
@@ -76,7 +76,7 @@ void Pipeline::send_results(const std::vector<Result>& results) {
 
 std::vector<Result> Pipeline::receive_results() {
   std::vector<Result> results;
-  from_archive(text_of(mailbox_.receive(collector(), Mailbox::Kind::results, kResults)), results);
+  from_archive(as_string(mailbox_.receive(collector(), Mailbox::Kind::results, kResults)), results);
   return results;
 }
 

@@ -10,10 +10,9 @@
 #include "parallel/machine/available_memory.h"
 #include "runtime/setup/rank_report.h"
 #include "runtime/step/draft_model.h"
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/run_index.h"
-#include "runtime/store/store_fingerprint.h"
-#include "runtime/store/store_limit.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/store_fingerprint.h"
+#include "runtime/store/files/store_limit.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -30,7 +29,7 @@ std::vector<Range> vocab_shards(const EnginePlan& plan, const Model& model, std:
   std::vector<Range> shards;
   const DraftVocabulary* const draft = model.draft_vocabulary();
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    shards.push_back(draft != nullptr ? draft->tokens_of(plan.tp(rank))
+    shards.push_back(draft != nullptr ? draft->tokens_on(plan.tp(rank))
                                       : shard_columns(plan.config.vocab_size, plan.tp(rank)));
   return shards;
 }

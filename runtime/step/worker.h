@@ -8,7 +8,7 @@
 #include "runtime/step/pipeline.h"
 #include "runtime/step/step_executor.h"
 #include "runtime/step/step_statistics.h"
-#include "runtime/store/rank_store.h"
+#include "runtime/store/files/rank_store.h"
 #include "tp/communicator.h"
 #include "tp/engine.h"
 

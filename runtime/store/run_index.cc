@@ -1,7 +1,6 @@
 #include "runtime/store/run_index.h"
 
 #include "runtime/cache/cache_shape.h"
-#include "runtime/store/cache_parts.h"
 
 #include <algorithm>
 
@@ -32,13 +31,6 @@ std::optional<RunIndex::Found> RunIndex::find(const PromptId& block) const {
   return found->second;
 }
 
-std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts) {
-  std::vector<std::string> names = {parts.front().name()};
-  const auto state = std::ranges::find(parts, StoredKind::states, &CachePart::kind);
-  if (state != parts.end()) names.push_back(state->name());
-  return names;
-}
-
 namespace {
 
 // The runs that contain the blocks [first, end); nothing if one is not stored.
@@ -58,9 +50,9 @@ std::optional<StoredPrefix> runs_of(const RunIndex& index, const std::vector<Pro
 }  // namespace
 
 std::optional<StoredPrefix> find_prefix(const RunIndex& index, const std::vector<PromptId>& ids,
-                                        std::size_t least, std::optional<std::size_t> reach,
+                                        std::size_t min, std::optional<std::size_t> reach,
                                         std::size_t block_size, bool with_state) {
-  for (std::size_t end = ids.size(); end > least; --end) {
+  for (std::size_t end = ids.size(); end > min; --end) {
     if (with_state && !index.has_state(ids[end - 1])) continue;
     const std::size_t first = first_seen(reach, end * block_size) / block_size;
     if (std::optional<StoredPrefix> prefix = runs_of(index, ids, first, end)) return prefix;

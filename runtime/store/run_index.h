@@ -1,13 +1,12 @@
 // Rank 0's index of the stored prompts.
 #pragma once
 
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/run_file.h"
 
 #include <cstddef>
 #include <memory>
 #include <optional>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -40,12 +39,6 @@ class RunIndex {
   std::unordered_set<PromptId, PromptIdHash> states_;
 };
 
-struct CachePart;
-
-// The names of rank 0's parts that stand for all parts of a run or state: if one exists, so do the others,
-// except by accident.
-std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts);
-
 // A usable beginning of a prompt: its runs in order.
 struct StoredPrefix {
   struct Run {
@@ -57,10 +50,11 @@ struct StoredPrefix {
   std::vector<Run> runs;
 };
 
-// The longest stored prefix of a prompt whose blocks have these ids, with more than `least` blocks. `reach`:
-// tokens that the next token sees in the layers that see furthest. `with_state`: only prefixes with a state.
+// The longest stored prefix of a prompt whose blocks have these ids, with more than `min` blocks. `reach`:
+// tokens that the next token sees in the layers with the widest window. `with_state`: only prefixes with a
+// state.
 std::optional<StoredPrefix> find_prefix(const RunIndex& index, const std::vector<PromptId>& ids,
-                                        std::size_t least, std::optional<std::size_t> reach,
+                                        std::size_t min, std::optional<std::size_t> reach,
                                         std::size_t block_size, bool with_state);
 
 }  // namespace tp

@@ -11,7 +11,7 @@ std::size_t StoredPrefixes::loading() const {
 }
 
 bool StoredPrefixes::must_wait(const Text& text, std::size_t room, double compute_rate) {
-  if (text.prompt_tokens < settings_.least_tokens) return false;
+  if (text.prompt_tokens < settings_.min_tokens) return false;
   const std::size_t size = blocks_.block_size();
   const auto known = prefixes_.find(text.id);
   if (known == prefixes_.end()) {
@@ -25,12 +25,12 @@ bool StoredPrefixes::must_wait(const Text& text, std::size_t room, double comput
   const std::vector<PromptId>& ids = prefixes_[text.id].ids;
   const std::size_t cached = blocks_.match_prefix(text.tokens, text.salt).tokens / size;
   const std::optional<StoredPrefix> found =
-      find_prefix(index_, ids, cached, settings_.furthest, size, blocks_.keeps_states());
+      find_prefix(index_, ids, cached, settings_.widest_window, size, blocks_.keeps_states());
   if (!found || is_slower_than(compute_rate)) {
     prefixes_[text.id] = {};
     return false;
   }
-  if (loads_.size() == StoreReport::kMostLoads || is_being_read(ids)) return true;
+  if (loads_.size() == StoreReport::kMaxLoads || is_being_read(ids)) return true;
   return start(text, *found, ids, cached, room);
 }
 
@@ -139,7 +139,7 @@ std::optional<bool> StoredPrefixes::give_up_newest() {
 }
 
 void StoredPrefixes::add(const Text& text, std::size_t computed) {
-  if (!status_.writes || text.prompt_tokens < settings_.least_tokens) return;
+  if (!status_.writes || text.prompt_tokens < settings_.min_tokens) return;
   const std::size_t size = blocks_.block_size();
   Track& track = tracks_[text.id];
   if (track.ids.empty()) track.salt = id_of_salt(settings_.fingerprint, text.salt);
@@ -216,7 +216,7 @@ std::optional<StoreTask> StoredPrefixes::next_save() {
       for (std::size_t group = 0; group < blocks_.groups(); ++group) {
         run.blocks.insert(run.blocks.end(), lent.held[group].begin(), lent.held[group].end());
         const bool all = std::ranges::find(lent.held[group], kNoBlock) == lent.held[group].end();
-        is_kept = is_kept && (all || !settings_.is_furthest[group]);
+        is_kept = is_kept && (all || !settings_.has_widest_window[group]);
       }
     }
     if (is_kept) {
@@ -242,12 +242,12 @@ void StoredPrefixes::clear() {
 }
 
 std::optional<StoreWork> StoredPrefixes::take_work() {
-  constexpr std::size_t kMostSaves = 2;
+  constexpr std::size_t kMaxSaves = 2;
   constexpr auto kPatience = std::chrono::milliseconds(1);
   if (clears_.exchange(false)) clear();
   StoreWork work = std::exchange(work_, {});
   bool has_state = false;  // the main thread copies at most one per step
-  while (saving_.size() < kMostSaves && !has_state) {
+  while (saving_.size() < kMaxSaves && !has_state) {
     std::optional<StoreTask> save = next_save();
     if (!save) break;
     has_state = save->runs.front().state != kNoSlot;
@@ -260,7 +260,7 @@ std::optional<StoreWork> StoredPrefixes::take_work() {
   return work;
 }
 
-std::vector<std::string> StoredPrefixes::settle(std::span<const StoreReport> reports) {
+std::vector<std::string> StoredPrefixes::apply_reports(std::span<const StoreReport> reports) {
   std::vector<std::string> notes;
   std::uint64_t finished = UINT64_MAX;
   status_.read_bytes = status_.written_bytes = status_.removed_bytes = status_.damaged_files = 0;

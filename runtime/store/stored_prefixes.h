@@ -5,7 +5,7 @@
 #include "parallel/shard/shard.h"
 #include "runtime/cache/block_manager.h"
 #include "runtime/protocol/store_work.h"
-#include "runtime/store/prompt_ids.h"
+#include "runtime/store/files/prompt_ids.h"
 #include "runtime/store/run_index.h"
 #include "tp/store_status.h"
 
@@ -28,10 +28,10 @@ namespace tp {
 
 struct StoreSettings {
   Sha256Digest fingerprint{};
-  std::size_t least_tokens = 1024;      // shorter prompts are neither written nor read
-  std::size_t blocks_per_run = 16;      // most blocks of a file
-  std::vector<bool> is_furthest{true};  // [groups]: whether the group's layers see furthest
-  CacheWindow furthest{};               // window of these layers
+  std::size_t min_tokens = 1024;              // shorter prompts are neither written nor read
+  std::size_t blocks_per_run = 16;            // most blocks of a file
+  std::vector<bool> has_widest_window{true};  // [groups]: whether the group's layers have the widest window
+  CacheWindow widest_window{};                // window of these layers
   std::size_t ranks = 1;
 };
 
@@ -66,7 +66,7 @@ class StoredPrefixes {
   // The sequence has begun, or never will: it needs no prefix any more. Returns what was read.
   Restored leave(SequenceId id);
   // Gives up the newest prefix. Returns whether blocks have become free; otherwise they may after the next
-  // settle(). Returns nothing if there is no prefix to give up.
+  // apply_reports(). Returns nothing if there is no prefix to give up.
   std::optional<bool> give_up_newest();
   std::size_t loading() const;
   // Whether the ranks are reading or writing, so that blocks will become free even if no sequence runs.
@@ -86,7 +86,7 @@ class StoredPrefixes {
   // Work for the ranks; nothing if there is none, or if it is too early to ask again.
   std::optional<StoreWork> take_work();
   // Processes the ranks' reports, in rank order. Returns notes for the user.
-  std::vector<std::string> settle(std::span<const StoreReport> reports);
+  std::vector<std::string> apply_reports(std::span<const StoreReport> reports);
   // Whether files are being written or read, or wait for it.
   bool is_busy() const { return !queue_.empty() || !saving_.empty() || !loads_.empty() || clears_; }
 

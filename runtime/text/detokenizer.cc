@@ -10,7 +10,7 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> pr
     : tokenizer_(&tokenizer), decoder_(tokenizer.decoder()), skip_special_(skip_special) {
   for (const TokenId id : prompt) push(id);
   std::string text_of_prompt;
-  decoder_.settle(text_of_prompt);
+  decoder_.flush(text_of_prompt);
   visible_ = std::move(visible);
 }
 

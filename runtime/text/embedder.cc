@@ -11,12 +11,10 @@
 
 namespace tp {
 
-Request request_of(EncoderInput input) {
+Request prompt_request(std::vector<TokenId> ids, std::vector<std::uint8_t> token_types) {
   Request request;
-  request.prompt = std::move(input.ids);
-  request.token_types = std::move(input.token_types);
-  request.global_tokens = std::move(input.global_tokens);
-  request.decoder_prompt = std::move(input.decoder_ids);
+  request.prompt = std::move(ids);
+  request.token_types = std::move(token_types);
   request.max_tokens = 0;
   return request;
 }
@@ -46,20 +44,19 @@ std::size_t Embedder::max_length() const {
   return std::min(engine_->info().options.max_length, pipeline_.max_tokens());
 }
 
-EncoderInput Embedder::encode(const std::string& text, const std::string& prompt_name) const {
+Request Embedder::encode(const std::string& text, const std::string& prompt_name) const {
   const std::string whole = pipeline_.prompt(prompt_name) + text;
-  return {engine_->encode(pipeline_.lower_case() ? unicode::to_lower(whole) : whole)};
+  return prompt_request(engine_->encode(pipeline_.lower_case() ? unicode::to_lower(whole) : whole));
 }
 
-Request Embedder::make_request(EncoderInput input) const {
-  const std::size_t found = input.ids.size();
+Request Embedder::ask_for_state(Request prompt) const {
+  const std::size_t found = prompt.prompt.size();
   require<TooLongError>(found <= max_length() || found > engine_->info().options.max_length,
                         "the text has {} tokens but the model embeds at most {} (max_seq_length in "
                         "sentence_bert_config.json); shorten it",
                         found, max_length());
-  Request request = request_of(std::move(input));
-  request.pooling = pooling_;
-  return request;
+  prompt.pooling = pooling_;
+  return prompt;
 }
 
 void Embedder::require_dimensions(std::size_t dimensions) const {

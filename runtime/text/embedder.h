@@ -12,16 +12,8 @@
 
 namespace tp {
 
-// A sequence as input of an encoder.
-struct EncoderInput {
-  std::vector<TokenId> ids;
-  std::vector<std::uint8_t> token_types{};    // empty: all 0
-  std::vector<std::uint8_t> global_tokens{};  // empty: none
-  std::vector<TokenId> decoder_ids{};         // input of an encoder-decoder's decoder
-};
-
-// A request that contains this input and asks for nothing yet.
-Request request_of(EncoderInput input);
+// A request that contains this prompt and asks for nothing yet.
+Request prompt_request(std::vector<TokenId> ids, std::vector<std::uint8_t> token_types = {});
 
 struct EmbedOptions {
   std::optional<Pooling> pooling{};  // none: the model's pooling, or else usual_pooling()
@@ -40,11 +32,12 @@ class Embedder {
   // less.
   std::size_t max_length() const;
 
-  // Tokenizes a text, with the model's prompt of this name in front. Throws RequestError.
-  EncoderInput encode(const std::string& text, const std::string& prompt_name = {}) const;
-  // A request for the input's pooled state. Throws TooLongError if the input fits the engine but exceeds the
+  // Tokenizes a text, with the model's prompt of this name in front, into a request that asks for nothing
+  // yet. Throws RequestError.
+  Request encode(const std::string& text, const std::string& prompt_name = {}) const;
+  // Asks for the prompt's pooled state. Throws TooLongError if the prompt fits the engine but exceeds the
   // model's max_seq_length.
-  Request make_request(EncoderInput input) const;
+  Request ask_for_state(Request prompt) const;
   // Throws RequestError if embeddings cannot be cut to this size. 0: they stay whole.
   void require_dimensions(std::size_t dimensions) const;
   // Turns the pooled state from the request's event into an embedding. If `dimensions` is not 0, the

@@ -45,18 +45,18 @@ TokenId mark_of(const Engine& engine, const std::string& token) {
 // Models without token types get no types for the second text, either.
 Request pair_request(const Engine& engine, std::string_view first, std::string_view second) {
   if (const std::string& form = engine.info().config.pair_template; !form.empty())
-    return request_of({engine.encode(fill_in(form, {{"{query}", first}, {"{document}", second}}))});
+    return prompt_request(engine.encode(fill_in(form, {{"{query}", first}, {"{document}", second}})));
   EncodedPair pair = engine.encode_pair(first, second);
   const bool has_types = engine.info().config.type_vocab_size > 1;
-  return request_of(
-      {std::move(pair.ids), has_types ? std::move(pair.token_types) : std::vector<std::uint8_t>()});
+  return prompt_request(std::move(pair.ids),
+                        has_types ? std::move(pair.token_types) : std::vector<std::uint8_t>());
 }
 
 Request prompt_or_pair_request(const Engine& engine, std::string_view first, std::string_view second) {
   const std::string& form = engine.info().config.pair_template;
   const std::string line = form.substr(0, form.find('\n'));
   if (line.empty() || !first.starts_with(line)) return pair_request(engine, first, second);
-  return request_of({engine.encode(MarkedText(std::string(first).append(second)))});
+  return prompt_request(engine.encode(MarkedText(std::string(first).append(second))));
 }
 
 bool can_rank(const EngineInfo& info) {
@@ -99,10 +99,10 @@ void Ranking::add(std::string_view query, std::span<const std::string> documents
   for (const std::string& document : documents) add_request(pair_request(*engine_, query, document), 1);
 }
 
-void Ranking::add(EncoderInput prompt) {
+void Ranking::add(Request prompt) {
   require<RequestError>(!reads_lists(),
                         "found token ids, expected a text: this model reads all documents in one prompt");
-  add_request(request_of(std::move(prompt)), 1);
+  add_request(std::move(prompt), 1);
 }
 
 void Ranking::add_pair_or_prompt(const std::string& first, const std::string& second) {
@@ -123,11 +123,11 @@ std::string Ranking::without_marks(std::string_view text) const {
   return rest;
 }
 
-std::size_t Ranking::cut(std::string& text, std::size_t most) const {
+std::size_t Ranking::cut(std::string& text, std::size_t max) const {
   const std::vector<TokenId> tokens = engine_->encode(MarkedText::input(text));
-  if (tokens.size() <= most) return tokens.size();
-  text = engine_->decode(std::span(tokens).first(most));
-  return most;
+  if (tokens.size() <= max) return tokens.size();
+  text = engine_->decode(std::span(tokens).first(max));
+  return max;
 }
 
 // A prompt ends when it has max_documents, or no room for a longest document. The query is in it twice. The
@@ -160,7 +160,7 @@ void Ranking::add_prompt(std::string_view query, std::span<const std::string> do
   for (std::size_t i = 0; i < documents.size(); ++i)
     prompt.append(fill_in(form.document, {{"{index}", std::to_string(i)}, {"{document}", documents[i]}}));
   prompt.append(fill_in(form.end, {{"{query}", query}}));
-  Request request = request_of({engine_->encode(prompt)});
+  Request request = prompt_request(engine_->encode(prompt));
   if (request.prompt.size() > engine_->info().options.max_length && documents.size() > 1) {
     const std::size_t half = documents.size() / 2;
     add_prompt(query, documents.first(half));

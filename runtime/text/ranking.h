@@ -42,7 +42,7 @@ class Ranking {
   // Adds documents of one query. Throws RequestError.
   void add(std::string_view query, std::span<const std::string> documents);
   // Adds a prompt that contains a query and a document. Throws RequestError for a listwise reranker.
-  void add(EncoderInput prompt);
+  void add(Request prompt);
   // Adds two texts as prompt_or_pair_request does. For a listwise reranker, a query and a list of one
   // document.
   void add_pair_or_prompt(const std::string& first, const std::string& second);
@@ -70,7 +70,7 @@ class Ranking {
   void add_prompt(std::string_view query, std::span<const std::string> documents);
   std::string without_marks(std::string_view text) const;
   // Cuts a text after this many tokens. Returns the number of tokens that are left.
-  std::size_t cut(std::string& text, std::size_t most) const;
+  std::size_t cut(std::string& text, std::size_t max) const;
 
   const Engine* engine_;
   std::optional<Marks> marks_{};  // unset: the model reads one document at a time

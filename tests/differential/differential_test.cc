@@ -176,7 +176,7 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
     options.speculation.model = options.model;
   // In recurrent layers, a difference in the last bit of a weight or a sum grows a hundredfold in the logits.
   // In indexers, it may choose a different position.
-  options.same_bits = has_states || most_chosen(spec) != 0;
+  options.same_bits = has_states || max_chosen(spec) != 0;
   const test::TemporaryDirectory store;
   if (trial.stores && comm.is_root()) options.kv_store = store.path();
   Comparison compared;

@@ -49,7 +49,7 @@ void read(std::uint8_t reader, std::string_view text) {
       return;
     }
     case 2:
-      tp::parse_announcement(tp::text_of(tp::parse_announcement(text)));
+      tp::parse_announcement(tp::parse_announcement(text).to_text());
       return;
     case 3:
       for (const tp::ModelEntry& entry : tp::parse_gateway_config(text, "file")) entry.named_commands();

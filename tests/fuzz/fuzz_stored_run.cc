@@ -1,6 +1,6 @@
 // Files of stored prompts. An input is read as a file. It also describes a file: its header, its size, and a
 // change, which must be noticed.
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/run_file.h"
 
 #include <algorithm>
 #include <cstdint>

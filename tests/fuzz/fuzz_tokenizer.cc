@@ -25,7 +25,7 @@ void use(const Tokenizer& tokenizer) {
       // The token does not exist.
     }
   }
-  decoder.settle(text);
+  decoder.flush(text);
   decoder.finish(text);
   if (!utf8::is_valid(text)) std::abort();
 }

@@ -87,7 +87,7 @@ class Switch {
  private:
   static constexpr std::size_t kHeader = 14;    // addresses and type of an Ethernet frame
   static constexpr std::size_t kOverhead = 24;  // preamble, checksum and gap
-  static constexpr std::size_t kMostPackets = 20'000;
+  static constexpr std::size_t kMaxPackets = 20'000;
 
   // Writes the packets that are due. Returns the time until the next one is due.
   nanoseconds deliver() {
@@ -127,7 +127,7 @@ class Switch {
   }
 
   void send(Port& port, const std::vector<unsigned char>& bytes) {
-    if (port.packets.size() >= kMostPackets) return;
+    if (port.packets.size() >= kMaxPackets) return;
     const double duration = per_byte_ * static_cast<double>(bytes.size() + kOverhead);
     port.is_free = std::max(port.is_free, Clock::now()) + nanoseconds(static_cast<std::int64_t>(duration));
     port.packets.push_back({port.is_free + delay_, bytes});

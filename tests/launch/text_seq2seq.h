@@ -22,7 +22,7 @@ class TextSeq2Seq {
     directory_.write("tokenizer.json", tokenizer().dump());
   }
   std::string path() const { return directory_.path().string(); }
-  static std::string text_of(const std::vector<TokenId>& ids) {
+  static std::string decoded(const std::vector<TokenId>& ids) {
     std::string text;
     for (const TokenId id : ids) text += (text.empty() ? "w" : " w") + std::to_string(id);
     return text;

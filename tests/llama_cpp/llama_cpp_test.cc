@@ -69,10 +69,10 @@ class LlamaCpp : public testing::Test {
     for (std::size_t i = 0; i < logits.view().rows(); ++i) {
       const float* const row = logits.view().row(i);
       std::vector<double> values(row, row + logits.view().columns());
-      const double most = *std::max_element(values.begin(), values.end());
+      const double max = *std::max_element(values.begin(), values.end());
       double sum = 0.0;
-      for (const double value : values) sum += std::exp(value - most);
-      for (double& value : values) value -= most + std::log(sum);
+      for (const double value : values) sum += std::exp(value - max);
+      for (double& value : values) value -= max + std::log(sum);
       rows.push_back(std::move(values));
     }
     return rows;

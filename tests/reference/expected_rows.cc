@@ -30,10 +30,10 @@ std::array<double, 8> projections_of(std::span<const float> row) {
 }
 
 double logsumexp_of(std::span<const float> row) {
-  const double most = *std::max_element(row.begin(), row.end());
+  const double max = *std::max_element(row.begin(), row.end());
   double sum = 0.0;
-  for (const float logit : row) sum += std::exp(logit - most);
-  return most + std::log(sum);
+  for (const float logit : row) sum += std::exp(logit - max);
+  return max + std::log(sum);
 }
 
 ExpectedRow read_row(const nlohmann::json& entry) {

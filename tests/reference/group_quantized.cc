@@ -90,29 +90,29 @@ GroupQuantized::GroupQuantized(const std::vector<float>& values, std::size_t out
       bits_(bits),
       bf16_scales_(bf16_scales),
       numbers_(out * in) {
-  const auto most_number = static_cast<float>((1U << bits) - 1);
+  const auto max_number = static_cast<float>((1U << bits) - 1);
   const auto middle = static_cast<float>(1U << (bits - 1));
   columns_of_.resize(*std::max_element(order_.begin(), order_.end()) + 1);
   for (std::size_t i = 0; i < in; ++i) columns_of_[order_[i]].push_back(i);
   for (std::size_t row = 0; row < out; ++row) {
     const float* const first = values.data() + row * in;
     for (const std::vector<std::size_t>& columns : columns_of_) {
-      float least = INFINITY;
-      float most = -INFINITY;
+      float min = INFINITY;
+      float max = -INFINITY;
       for (const std::size_t i : columns) {
-        least = std::min(least, first[i]);
-        most = std::max(most, first[i]);
+        min = std::min(min, first[i]);
+        max = std::max(max, first[i]);
       }
-      const float largest = std::max(std::abs(least), std::abs(most));
+      const float largest = std::max(std::abs(min), std::abs(max));
       const float step =
-          symmetric ? largest / (middle - 1) : (std::max(most, 0.0F) - std::min(least, 0.0F)) / most_number;
+          symmetric ? largest / (middle - 1) : (std::max(max, 0.0F) - std::min(min, 0.0F)) / max_number;
       const std::uint16_t stored = bf16_scales ? kernels::float_to_bf16(step) : kernels::float_to_f16(step);
       const float scale = bf16_scales ? kernels::bf16_to_float(stored) : kernels::f16_to_float(stored);
-      const float zero = symmetric ? middle : std::clamp(std::round(-least / scale), 0.0F, most_number);
+      const float zero = symmetric ? middle : std::clamp(std::round(-min / scale), 0.0F, max_number);
       scales_.push_back(stored);
       zero_points_.push_back(static_cast<std::uint8_t>(zero));
       for (const std::size_t i : columns) {
-        const float number = std::clamp(std::round(first[i] / scale) + zero, 0.0F, most_number);
+        const float number = std::clamp(std::round(first[i] / scale) + zero, 0.0F, max_number);
         numbers_[row * in + i] = static_cast<std::uint8_t>(number);
       }
     }

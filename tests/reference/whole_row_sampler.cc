@@ -115,9 +115,9 @@ void filter(std::vector<Candidate>& tokens, const SamplingParams& params) {
     std::erase_if(tokens, [last](Candidate token) { return more_likely(last, token); });
   }
   if (params.min_p > 0.0F) {
-    const double furthest = -std::log(static_cast<double>(params.min_p));
+    const double max_distance = -std::log(static_cast<double>(params.min_p));
     std::erase_if(tokens, [=](Candidate token) {
-      return (static_cast<double>(max) - token.logit) * inverse_temperature > furthest;
+      return (static_cast<double>(max) - token.logit) * inverse_temperature > max_distance;
     });
   }
 }

@@ -151,7 +151,7 @@ void announce(const HttpUrl& gateway) {
                                   .origins = {"https://chat.example.com"}};
   server->call({.server = gateway,
                 .head = {.method = "POST", .target = gateway.path, .headers = {{"Host", "gateway"}}},
-                .begin_of_body = text_of(announcement)},
+                .begin_of_body = announcement.to_text()},
                {});
 }
 

@@ -28,7 +28,7 @@ json asked_of(const std::string& model, const json& more = json::object()) {
   return body;
 }
 
-std::string text_of(const json& reply) { return reply.at("choices").at(0).at("text").get<std::string>(); }
+std::string answer_text(const json& reply) { return reply.at("choices").at(0).at("text").get<std::string>(); }
 
 std::size_t cached_in(const json& reply) {
   return reply.at("usage").at("prompt_tokens_details").at("cached_tokens").get<std::size_t>();
@@ -49,26 +49,26 @@ TEST(GatewayAdapters, AreModelsOfASingleServerAndKeepTheirPromptsApart) {
   std::map<std::string, std::string> texts;
   for (const char* const model : {"", "tuned", "strong"}) {
     const json reply = gateway.post(kPath, asked_of(model)).json();
-    texts[model] = text_of(reply);
+    texts[model] = answer_text(reply);
     EXPECT_EQ(cached_in(reply), 0U) << model << ": a prompt of another adapter";
     const json again = gateway.post(kPath, asked_of(model)).json();
-    EXPECT_EQ(text_of(again), texts[model]);
+    EXPECT_EQ(answer_text(again), texts[model]);
     EXPECT_GT(cached_in(again), 0U) << model;
   }
   EXPECT_NE(texts["tuned"], texts[""]);
   EXPECT_NE(texts["strong"], texts["tuned"]);
-  EXPECT_EQ(text_of(gateway.post(kPath, asked_of("", {{"adapter", "tuned"}})).json()), texts["tuned"]);
+  EXPECT_EQ(answer_text(gateway.post(kPath, asked_of("", {{"adapter", "tuned"}})).json()), texts["tuned"]);
   EXPECT_EQ(gateway.post(kPath, asked_of("french")).status, 404);
 
   // The next job continues the answer with its adapter.
   const std::string whole =
-      text_of(gateway.post(kPath, asked_of("tuned", {{"max_tokens", 300}, {"ignore_eos", true}})).json());
+      answer_text(gateway.post(kPath, asked_of("tuned", {{"max_tokens", 300}, {"ignore_eos", true}})).json());
   auto interrupted = std::async(std::launch::async, [&] {
     return gateway.post(kPath, asked_of("tuned", {{"max_tokens", 300}, {"ignore_eos", true}}));
   });
   ASSERT_TRUE(comes_true([&] { return gateway.metric("kept_bytes") > 300; }));
   send_signal(gateway.member("tp-infer"), SIGKILL);
-  EXPECT_EQ(text_of(interrupted.get().json()), whole);
+  EXPECT_EQ(answer_text(interrupted.get().json()), whole);
   gateway.end();
 }
 
@@ -89,8 +89,8 @@ TEST(GatewayAdapters, ChooseTheServerThatHasThem) {
   EXPECT_EQ(reply.at("model"), "d");
   EXPECT_EQ(gateway.state_of("one"), "stopped") << "only the model of the adapter was started";
   EXPECT_EQ(gateway.state_of("two"), "ready");
-  EXPECT_NE(text_of(reply), text_of(gateway.post(kPath, asked_of("two")).json()));
-  EXPECT_EQ(text_of(gateway.post(kPath, asked_of("two", {{"adapter", "d"}})).json()), text_of(reply));
+  EXPECT_NE(answer_text(reply), answer_text(gateway.post(kPath, asked_of("two")).json()));
+  EXPECT_EQ(answer_text(gateway.post(kPath, asked_of("two", {{"adapter", "d"}})).json()), answer_text(reply));
   const HttpReply unknown = gateway.post(kPath, asked_of("e"));
   EXPECT_EQ(unknown.status, 404);
   EXPECT_NE(unknown.body.find("one, a, b, two, c, d"), std::string::npos) << unknown.body;

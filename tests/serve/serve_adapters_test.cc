@@ -31,17 +31,17 @@ TEST(ServeAdapters, AreSeparateModels) {
   EXPECT_EQ(models.at("data").at(1).at("parent"), "base");
   EXPECT_EQ(server.get("/v1/models/nothing").json().at("parent"), "base");
 
-  const auto text_of = [&](const json& body) {
+  const auto answer_text = [&](const json& body) {
     const json reply = server.post("/v1/completions", body).json();
     return reply.at("choices").at(0).at("text").get<std::string>();
   };
-  const std::string plain = text_of(lora_completion("base"));
-  const std::string tuned = text_of(lora_completion("tuned"));
+  const std::string plain = answer_text(lora_completion("base"));
+  const std::string tuned = answer_text(lora_completion("tuned"));
   EXPECT_NE(tuned, plain);
-  EXPECT_EQ(text_of(lora_completion("")), plain);
-  EXPECT_EQ(text_of(lora_completion("nothing")), plain);
-  EXPECT_EQ(text_of(lora_completion("tuned")), tuned) << "with a cached prefix";
-  EXPECT_EQ(text_of(lora_completion("base", {{"adapter", "tuned"}})), tuned);
+  EXPECT_EQ(answer_text(lora_completion("")), plain);
+  EXPECT_EQ(answer_text(lora_completion("nothing")), plain);
+  EXPECT_EQ(answer_text(lora_completion("tuned")), tuned) << "with a cached prefix";
+  EXPECT_EQ(answer_text(lora_completion("base", {{"adapter", "tuned"}})), tuned);
   EXPECT_EQ(server.post("/v1/completions", lora_completion("tuned")).json().at("model"), "tuned");
   const HttpReply unknown = server.post("/v1/completions", lora_completion("french"));
   EXPECT_EQ(unknown.status, 404);

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string text_of(const HttpReply& reply) { return reply.json().at("choices").at(0).at("text"); }
+std::string completion_text(const HttpReply& reply) { return reply.json().at("choices").at(0).at("text"); }
 
 class ServeApi : public testing::TestWithParam<std::size_t> {};
 
@@ -25,7 +25,7 @@ TEST_P(ServeApi, CompletesAsGenerateDoes) {
       run(kNoMpirun, {"generate", "--prompt", kPrompt, "--greedy", "--max-tokens", "30", "--no-echo"});
   const HttpReply reply = server.post("/v1/completions", greedy(30));
   ASSERT_EQ(reply.status, 200) << reply.body;
-  EXPECT_EQ(text_of(reply) + "\n", expected.out);
+  EXPECT_EQ(completion_text(reply) + "\n", expected.out);
   const json body = reply.json();
   EXPECT_EQ(body.at("object"), "text_completion");
   EXPECT_EQ(body.at("model"), "demo");

@@ -93,10 +93,10 @@ TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
     EXPECT_EQ(reply.json().at("error").at("details").at("error_code"), "context_length_exceeded");
     return message_of(reply);
   };
-  const auto expect_numbers = [](const std::string& message, std::size_t least, std::size_t maximum) {
+  const auto expect_numbers = [](const std::string& message, std::size_t min, std::size_t maximum) {
     const std::string begin = "prompt is too long: ";
     ASSERT_EQ(message.substr(0, begin.size()), begin) << message;
-    EXPECT_GE(std::stoul(message.substr(begin.size())), least) << message;
+    EXPECT_GE(std::stoul(message.substr(begin.size())), min) << message;
     EXPECT_NE(message.find(" tokens > " + std::to_string(maximum) + " maximum"), message.npos) << message;
   };
   expect_numbers(refusal("/v1/messages", 300, 5), 300, 100);

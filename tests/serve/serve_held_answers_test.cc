@@ -8,17 +8,17 @@ namespace {
 
 using nlohmann::json;
 
-json schema_of(int most_days) {
+json schema_of(int max_days) {
   return {{"type", "object"},
           {"properties",
            {{"city", {{"enum", {"Oslo", "Rome"}}}},
-            {"days", {{"type", "integer"}, {"minimum", 1}, {"maximum", most_days}}}}},
+            {"days", {{"type", "integer"}, {"minimum", 1}, {"maximum", max_days}}}}},
           {"required", {"city", "days"}}};
 }
 
-json weather_tool(int most_days, bool strict = false) {
+json weather_tool(int max_days, bool strict = false) {
   return {{"type", "function"},
-          {"function", {{"name", "get_weather"}, {"strict", strict}, {"parameters", schema_of(most_days)}}}};
+          {"function", {{"name", "get_weather"}, {"strict", strict}, {"parameters", schema_of(max_days)}}}};
 }
 
 json held(const std::string& script, const json& more) {

@@ -24,7 +24,7 @@ json request_of(int number, int tokens) {
           {"ignore_eos", true}};
 }
 
-std::string text_of(const HttpReply& reply) {
+std::string answer_text(const HttpReply& reply) {
   return reply.status == 200 ? reply.json().at("choices").at(0).at("text").get<std::string>() : reply.body;
 }
 
@@ -48,11 +48,11 @@ TEST_P(ServeLoad, GivesTheSameTextsUnderLoad) {
   ServedProgram server(GetParam(), {"--same-bits", "--quiet"});
   std::vector<std::string> alone;
   for (int i = 0; i < kRequests; ++i)
-    alone.push_back(text_of(server.post("/v1/completions", request_of(i, 12))));
+    alone.push_back(answer_text(server.post("/v1/completions", request_of(i, 12))));
   std::vector<std::future<std::string>> together;
   for (int i = 0; i < kRequests; ++i) {
     together.push_back(std::async(std::launch::async, [&server, i] {
-      return text_of(server.post("/v1/completions", request_of(i, 12)));
+      return answer_text(server.post("/v1/completions", request_of(i, 12)));
     }));
   }
   for (std::size_t i = 0; i < kRequests; ++i) EXPECT_EQ(together[i].get(), alone[i]) << i;
@@ -75,7 +75,7 @@ TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
   EXPECT_LT(server.metric("generation_tokens_total") - before, 5 * 450)
       << "the answers were computed all the same";
   EXPECT_EQ(server.status().at("cache").at("used_tokens"), 0);
-  EXPECT_EQ(text_of(server.post("/v1/completions", request_of(1, 3))).empty(), false);
+  EXPECT_EQ(answer_text(server.post("/v1/completions", request_of(1, 3))).empty(), false);
   server.end();
 }
 

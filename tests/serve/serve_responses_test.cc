@@ -15,7 +15,7 @@ using nlohmann::json;
 const json kScored = json::parse(R"({"input": "x", "max_output_tokens": 5, "temperature": 0,
   "include": ["message.output_text.logprobs"], "top_logprobs": 3})");
 
-std::string text_of(const json& logprobs) {
+std::string joined_tokens(const json& logprobs) {
   std::string text;
   for (const json& entry : logprobs) {
     for (const json& byte : entry.at("bytes")) text += static_cast<char>(byte.get<int>());
@@ -44,7 +44,7 @@ json expect_streamed_logprobs(const HttpReply& stream) {
   for (const json& event : stream.chunks()) {
     const std::string type = event.at("type");
     if (type == "response.output_text.delta") {
-      EXPECT_EQ(text_of(event.at("logprobs")), event.at("delta")) << event;
+      EXPECT_EQ(joined_tokens(event.at("logprobs")), event.at("delta")) << event;
       deltas.insert(deltas.end(), event.at("logprobs").begin(), event.at("logprobs").end());
     }
     if (type == "response.output_text.done") done = event.at("logprobs");
@@ -60,7 +60,7 @@ TEST_F(ServeApiAlone, ResponsesHaveTheLogProbabilitiesOfTheirText) {
   const json part = text_part(whole);
   const json logprobs = part.at("logprobs");
   ASSERT_EQ(logprobs.size(), 5U) << whole;
-  EXPECT_EQ(text_of(logprobs), part.at("text"));
+  EXPECT_EQ(joined_tokens(logprobs), part.at("text"));
   EXPECT_EQ(logprobs[0].at("top_logprobs").size(), 3U);
   EXPECT_EQ(whole.at("top_logprobs"), 3);
   const json chat = {{"messages", {{{"role", "user"}, {"content", "x"}}}},
@@ -98,7 +98,7 @@ TEST(ServeResponses, LogProbabilitiesCoverOnlyTheText) {
       if (item.at("type") != "message") continue;
       const json part = item.at("content").at(0);
       // The message's text is stripped of white space at both ends, but its tokens are not.
-      EXPECT_EQ(stripped(text_of(part.at("logprobs"))), part.at("text")) << part;
+      EXPECT_EQ(stripped(joined_tokens(part.at("logprobs"))), part.at("text")) << part;
       all.push_back(part.at("logprobs"));
     }
     json streamed = json::array();

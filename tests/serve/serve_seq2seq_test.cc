@@ -18,7 +18,7 @@ TEST(ServeSeq2Seq, CompletesWhatTheEncoderReadsWithAndWithoutBeams) {
   const TextSeq2Seq model;
   ServedProgram server(2, {"--model", model.path()});
   const std::vector<TokenId> ids = {36, 245, 118, 196, 72, 103, 202};
-  json call = {{"prompt", TextSeq2Seq::text_of(ids)}, {"max_tokens", 8}, {"temperature", 0}};
+  json call = {{"prompt", TextSeq2Seq::decoded(ids)}, {"max_tokens", 8}, {"temperature", 0}};
   const json greedy = server.post("/v1/completions", call).json();
   const auto text = greedy.at("choices").at(0).at("text").get<std::string>();
   EXPECT_TRUE(text.starts_with("w")) << text;

@@ -54,7 +54,7 @@ json completion_of(const ServedProgram& server, json more = json::object()) {
   return reply.json();
 }
 
-std::string text_of(const json& completion) { return completion.at("choices").at(0).at("text"); }
+std::string answer_text(const json& completion) { return completion.at("choices").at(0).at("text"); }
 
 std::size_t cached_in(const json& completion) {
   return completion.at("usage").at("prompt_tokens_details").at("cached_tokens");
@@ -66,7 +66,7 @@ TEST(ServeStore, AnswersAfterARestartAsBeforeOnAnyRanks) {
   {
     ServedProgram server(2, store.arguments({}));
     const json first = completion_of(server);
-    expected = text_of(first);
+    expected = answer_text(first);
     EXPECT_EQ(cached_in(first), 0U);
     EXPECT_FALSE(first.at("timings").contains("kv_store_n"));
     server.end();
@@ -75,7 +75,7 @@ TEST(ServeStore, AnswersAfterARestartAsBeforeOnAnyRanks) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
     ServedProgram server(ranks, store.arguments({}));
     const json again = completion_of(server);
-    EXPECT_EQ(text_of(again), expected);
+    EXPECT_EQ(answer_text(again), expected);
     EXPECT_GT(cached_in(again), 100U);
     EXPECT_EQ(again.at("timings").at("kv_store_n"), cached_in(again));
     EXPECT_EQ(server.metric("kv_store_hit_tokens_total"), static_cast<double>(cached_in(again)));

@@ -33,7 +33,8 @@ Value make_namespace(Arguments& arguments, Heap& heap) {
   Namespace* names = heap.make_namespace();
   if (const Value* given = arguments.find(0, "dict")) {
     if (given->dict() == nullptr) throw EvaluationError("namespace needs a dict, or names with values");
-    for (const auto& [key, value] : given->dict()->members) names->members[text_of(key, "a name")] = value;
+    for (const auto& [key, value] : given->dict()->members)
+      names->members[require_text(key, "a name")] = value;
   }
   for (const auto& [name, value] : arguments.keywords)
     names->members[name] = *arguments.find(arguments.positional.size(), name);

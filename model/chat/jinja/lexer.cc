@@ -316,6 +316,6 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokens_of(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> lex_template(std::string_view source) { return Lexer(source).run(); }
 
 }  // namespace tp::jinja

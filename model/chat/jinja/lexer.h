@@ -44,6 +44,6 @@ struct Token {
 // Splits a template into tokens, with the white-space rules of Hugging Face's chat templates. They drop the
 // newline after a block (trim_blocks), blanks before a block on its line (lstrip_blocks), and the template's
 // last newline. `source` must be well-formed UTF-8. Throws SyntaxError.
-std::vector<Token> tokens_of(std::string_view source);
+std::vector<Token> lex_template(std::string_view source);
 
 }  // namespace tp::jinja

@@ -88,7 +88,7 @@ Value dictsort(const Value& subject, Arguments& arguments, Heap& heap) {
   const Dict* dict = subject.dict();
   if (dict == nullptr)
     throw EvaluationError(fmt::format("dictsort needs a dict, found {}", subject.type_name()));
-  const bool by_value = by != nullptr && text_of(*by, "by") == "value";
+  const bool by_value = by != nullptr && require_text(*by, "by") == "value";
   std::vector<std::pair<Value, Value>> keyed;
   for (const auto& [name, value] : dict->members) {
     keyed.emplace_back(comparison_key(by_value ? value : name, nullptr, case_sensitive, heap),

@@ -140,7 +140,7 @@ std::optional<Value> add(const Value& left, const Value& right, Heap& heap) {
 
 bool contains(const Value& container, const Value& item, Budget& budget) {
   if (container.is_text()) {
-    const std::string& text = text_of(item, "what is looked for in a text");
+    const std::string& text = require_text(item, "what is looked for in a text");
     budget.spend(container.text().size() + text.size());
     return container.text().find(text) != std::string::npos;
   }

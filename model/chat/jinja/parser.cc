@@ -17,7 +17,7 @@ constexpr std::size_t kMaxDepth = 100;  // nested blocks
 
 class Parser {
  public:
-  explicit Parser(std::string_view source) : tokens_(tokens_of(source)), expressions_(tokens_) {}
+  explicit Parser(std::string_view source) : tokens_(lex_template(source)), expressions_(tokens_) {}
 
   Body run() { return parse_body({}); }
 

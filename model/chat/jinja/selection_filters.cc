@@ -36,7 +36,7 @@ Value map(const Value& subject, Arguments& arguments, Heap& heap) {
       results.push_back(std::move(member));
     } else {
       Arguments copy = others;
-      results.push_back(apply_filter(text_of(what, "the filter's name"), element, copy, heap));
+      results.push_back(apply_filter(require_text(what, "the filter's name"), element, copy, heap));
     }
   }
   return heap.make_list(std::move(results), List::Kind::generator);
@@ -55,7 +55,7 @@ Value chosen(const Value& subject, Arguments& arguments, std::size_t index, bool
     Arguments copy = others;
     const bool holds = test == nullptr
                            ? is_true(key(element))
-                           : apply_test(text_of(*test, "the test's name"), key(element), copy, heap);
+                           : apply_test(require_text(*test, "the test's name"), key(element), copy, heap);
     if (holds == wanted) kept.push_back(element);
   }
   return heap.make_list(std::move(kept), List::Kind::generator);

@@ -40,7 +40,7 @@ Value title(const Value& subject, Arguments&, Heap& heap) {
 
 Value trim(const Value& subject, Arguments& arguments, Heap& heap) {
   const Value* characters = arguments.find_given(0, "chars");
-  const std::string* text = characters == nullptr ? nullptr : &text_of(*characters, "chars");
+  const std::string* text = characters == nullptr ? nullptr : &require_text(*characters, "chars");
   const MarkedText whole = printed(subject, heap.budget());
   return whole.part(stripped(whole.text(), text, true, true));
 }
@@ -194,7 +194,7 @@ Value absolute(const Value& subject, Arguments&, Heap&) {
 Value round(const Value& subject, Arguments& arguments, Heap&) {
   const std::int64_t precision = arguments.integer_or(0, "precision", 0);
   const Value* given_method = arguments.find(1, "method");
-  const std::string method = given_method == nullptr ? "common" : text_of(*given_method, "method");
+  const std::string method = given_method == nullptr ? "common" : require_text(*given_method, "method");
   if (precision < 0 || precision > 20)
     throw EvaluationError(fmt::format("round needs a precision from 0 to 20, found {}", precision));
   if (subject.is<std::int64_t>() && method == "common") return subject;

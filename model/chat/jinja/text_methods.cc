@@ -24,7 +24,7 @@ std::size_t last_length(std::string_view text) {
 
 const std::string* optional_text(Arguments& arguments, std::size_t index, std::string_view name) {
   const Value* value = arguments.find_given(index, name);
-  return value == nullptr ? nullptr : &text_of(*value, name);
+  return value == nullptr ? nullptr : &require_text(*value, name);
 }
 
 // Makes a list of parts of a text, which are given as views.
@@ -110,15 +110,16 @@ Value starts_or_ends(const MarkedText& self, Arguments& arguments, Heap& heap) {
   if (const List* tuple = wanted.list(); tuple != nullptr && tuple->kind == List::Kind::tuple)
     texts = tuple->items;
   return std::any_of(texts.begin(), texts.end(), [&](const Value& value) {
-    const std::string& text = text_of(value, at_end ? "a suffix" : "a prefix");
+    const std::string& text = require_text(value, at_end ? "a suffix" : "a prefix");
     heap.budget().spend(text.size());
     return at_end ? self.text().ends_with(text) : self.text().starts_with(text);
   });
 }
 
 Value replace(const MarkedText& self, Arguments& arguments, Heap& heap) {
-  return replaced(self, text_of(arguments.at(0, "old"), "old"), marked_text_of(arguments.at(1, "new"), "new"),
-                  arguments.integer_or(2, "count", -1), heap.budget());
+  return replaced(self, require_text(arguments.at(0, "old"), "old"),
+                  marked_text_of(arguments.at(1, "new"), "new"), arguments.integer_or(2, "count", -1),
+                  heap.budget());
 }
 
 Value upper(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_upper); }
@@ -152,7 +153,7 @@ std::int64_t characters_before(const std::string& text, std::size_t place) {
 
 template <bool from_right>
 Value find(const MarkedText& self, Arguments& arguments, Heap&) {
-  const std::string& wanted = text_of(arguments.at(0, "sub"), "what find looks for");
+  const std::string& wanted = require_text(arguments.at(0, "sub"), "what find looks for");
   const std::size_t found = from_right ? self.text().rfind(wanted) : self.text().find(wanted);
   return found == std::string::npos ? std::int64_t{-1} : characters_before(self.text(), found);
 }
@@ -164,7 +165,7 @@ Value index(const MarkedText& self, Arguments& arguments, Heap& heap) {
 }
 
 Value count(const MarkedText& self, Arguments& arguments, Heap& heap) {
-  const std::string& wanted = text_of(arguments.at(0, "sub"), "what count looks for");
+  const std::string& wanted = require_text(arguments.at(0, "sub"), "what count looks for");
   if (wanted.empty()) return Value::size(length_of(self, heap.budget()) + 1);
   std::int64_t found = 0;
   for (std::size_t at = 0; (at = self.text().find(wanted, at)) != std::string::npos; at += wanted.size())
@@ -178,7 +179,7 @@ Value splitlines(const MarkedText& self, Arguments&, Heap& heap) {
 
 template <bool from_right>
 Value partition(const MarkedText& self, Arguments& arguments, Heap& heap) {
-  const std::string& separator = text_of(arguments.at(0, "sep"), "the separator");
+  const std::string& separator = require_text(arguments.at(0, "sep"), "the separator");
   if (separator.empty()) throw EvaluationError("the separator of partition must not be empty");
   const std::size_t found = from_right ? self.text().rfind(separator) : self.text().find(separator);
   std::vector<Value> parts = {self, "", ""};
@@ -191,12 +192,12 @@ Value partition(const MarkedText& self, Arguments& arguments, Heap& heap) {
 }
 
 Value removeprefix(const MarkedText& self, Arguments& arguments, Heap&) {
-  const std::string& prefix = text_of(arguments.at(0, "prefix"), "the prefix");
+  const std::string& prefix = require_text(arguments.at(0, "prefix"), "the prefix");
   return self.text().starts_with(prefix) ? self.substr(prefix.size()) : self;
 }
 
 Value removesuffix(const MarkedText& self, Arguments& arguments, Heap&) {
-  const std::string& suffix = text_of(arguments.at(0, "suffix"), "the suffix");
+  const std::string& suffix = require_text(arguments.at(0, "suffix"), "the suffix");
   return self.text().ends_with(suffix) ? self.substr(0, self.size() - suffix.size()) : self;
 }
 

@@ -253,7 +253,7 @@ std::int64_t integer_of(const Value& value, std::string_view name) {
   throw EvaluationError(fmt::format("{} must be a whole number, found {}", name, value.type_name()));
 }
 
-const std::string& text_of(const Value& value, std::string_view name) {
+const std::string& require_text(const Value& value, std::string_view name) {
   return marked_text_of(value, name).text();
 }
 

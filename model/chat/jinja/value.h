@@ -253,7 +253,7 @@ std::size_t length_of(const Value& value, Budget& budget);
 // An integer; booleans count as integers. Throws EvaluationError: "NAME must be a whole number".
 std::int64_t integer_of(const Value& value, std::string_view name);
 // A text. Throws EvaluationError.
-const std::string& text_of(const Value& value, std::string_view name);
+const std::string& require_text(const Value& value, std::string_view name);
 const MarkedText& marked_text_of(const Value& value, std::string_view name);
 
 }  // namespace tp::jinja

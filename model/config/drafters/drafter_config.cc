@@ -22,8 +22,8 @@ constexpr const char* kDFlash = "DFlashDraftModel";
 constexpr const char* kDSpark = "Qwen3DSparkModel";
 constexpr const char* kEagleLayers = "eagle_aux_hidden_state_layer_ids";
 constexpr const char* kPlacesField = "captured_places";  // in the fields of drafter_fields only
-constexpr std::size_t kMostStreams = 64;
-constexpr std::size_t kMostLayers = 65536;
+constexpr std::size_t kMaxStreams = 64;
+constexpr std::size_t kMaxLayers = 65536;
 
 std::string text_member(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -94,14 +94,14 @@ std::optional<std::vector<std::size_t>> places_in(const JsonNode& fields, std::s
   for (const JsonNode& layer : list->elements()) {
     const json& value = layer.value();
     const bool is_small =
-        value.is_number_unsigned() ? value.get<std::uint64_t>() < kMostLayers : value.is_number_integer();
+        value.is_number_unsigned() ? value.get<std::uint64_t>() < kMaxLayers : value.is_number_integer();
     const bool fits = is_small && value.get<std::int64_t>() >= -more;
-    if (!fits) layer.fail_type(fmt::format("a layer from {} to {}", -more, kMostLayers - 1));
+    if (!fits) layer.fail_type(fmt::format("a layer from {} to {}", -more, kMaxLayers - 1));
     places.push_back(static_cast<std::size_t>(value.get<std::int64_t>() + more));
   }
-  require<ConfigError>(!places.empty() && places.size() <= kMostStreams,
+  require<ConfigError>(!places.empty() && places.size() <= kMaxStreams,
                        "{}: {} must name 1 to {} layers, found {}; check config.json", fields.file(), key,
-                       kMostStreams, places.size());
+                       kMaxStreams, places.size());
   return places;
 }
 
@@ -191,15 +191,15 @@ json flat_dflash(const json& document, const std::string& architecture, const st
 void read_dflash(const JsonNode& fields, const std::string& where, DrafterConfig& config) {
   config.layers = fields.at("num_hidden_layers").size();
   require<ConfigError>(
-      !config.places.empty() || config.layers <= kMostStreams,
+      !config.places.empty() || config.layers <= kMaxStreams,
       "{}: expected target_layer_ids or at most {} layers, found {} layers without it; check "
       "config.json",
-      where, kMostStreams, config.layers);
+      where, kMaxStreams, config.layers);
   config.target_layers = fields.count_or("num_target_layers", 0);
   config.block_size = fields.at("block_size").size();
-  constexpr std::size_t kMostInBlock = 256;
-  require<ConfigError>(config.block_size >= 2 && config.block_size <= kMostInBlock,
-                       "{}: block_size must be in 2..{}, found {}; check config.json", where, kMostInBlock,
+  constexpr std::size_t kMaxInBlock = 256;
+  require<ConfigError>(config.block_size >= 2 && config.block_size <= kMaxInBlock,
+                       "{}: block_size must be in 2..{}, found {}; check config.json", where, kMaxInBlock,
                        config.block_size);
   const auto vocab_size = static_cast<std::int64_t>(fields.at("vocab_size").size());
   config.mask_token = static_cast<TokenId>(fields.at("mask_token_id").integer_below(vocab_size));
@@ -208,9 +208,9 @@ void read_dflash(const JsonNode& fields, const std::string& where, DrafterConfig
 
 void read_dspark(const JsonNode& fields, const std::string& where, DrafterConfig& config) {
   config.markov_rank = fields.at("markov_rank").size();
-  constexpr std::size_t kMostRank = 65536;
-  require<ConfigError>(config.markov_rank <= kMostRank,
-                       "{}: markov_rank must be at most {}, found {}; check config.json", where, kMostRank,
+  constexpr std::size_t kMaxRank = 65536;
+  require<ConfigError>(config.markov_rank <= kMaxRank,
+                       "{}: markov_rank must be at most {}, found {}; check config.json", where, kMaxRank,
                        config.markov_rank);
   const std::string type = fields.string_or("markov_head_type", "vanilla");
   if (type != "vanilla") refuse_drafter(where, fmt::format("DSpark with the markov_head_type \"{}\"", type));
@@ -312,8 +312,8 @@ std::size_t captured_streams(const DrafterConfig& config) {
 
 std::vector<std::size_t> captured_places(const DrafterConfig& config, std::size_t target_layers) {
   std::vector<std::size_t> places = config.places;
-  constexpr std::size_t kLeast = 4;
-  if (places.empty() && target_layers >= kLeast)
+  constexpr std::size_t kMin = 4;
+  if (places.empty() && target_layers >= kMin)
     places = config.drafts_blocks() ? usual_dflash_places(config.layers, target_layers)
                                     : std::vector<std::size_t>{2, target_layers / 2, target_layers - 3};
   require<ConfigError>(
@@ -324,7 +324,7 @@ std::vector<std::size_t> captured_places(const DrafterConfig& config, std::size_
   require<ConfigError>(!places.empty() && std::ranges::max(places) <= target_layers,
                        "cannot draft with this drafter: expected a target with at least {} layers, found {}; "
                        "use the target for which the drafter was trained",
-                       places.empty() ? kLeast : std::ranges::max(places), target_layers);
+                       places.empty() ? kMin : std::ranges::max(places), target_layers);
   return places;
 }
 

@@ -1,4 +1,4 @@
-// Configs of trained drafters, which guess a target's tokens from its residual streams. Each project has its
+// Configs of trained drafters, which draft a target's tokens from its residual streams. Each project has its
 // own layout of config.json.
 #pragma once
 

@@ -12,7 +12,7 @@ ModelSpec ernie_moe_spec(const CheckpointConfig& config) {
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.correction_bias = true;
   experts.router.normalize = true;
-  experts.router.least_sum = static_cast<float>(config.experts.moe_norm_min);
+  experts.router.min_sum = static_cast<float>(config.experts.moe_norm_min);
   experts.shared_intermediate_size = config.experts.n_shared_experts * config.experts.moe_intermediate_size;
   set_experts(config, experts, spec, [&](std::size_t layer) {
     return layer >= config.experts.moe_layer_start_index && layer <= config.experts.moe_layer_end_index &&

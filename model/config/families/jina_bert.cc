@@ -11,10 +11,10 @@ namespace {
 // Scores decrease with the distance of a key on both sides. The table has a number for each head and
 // distance.
 void set_symmetric_alibi(const CheckpointConfig& config, ModelSpec& spec) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;
+  constexpr std::size_t kMax = std::size_t{1} << 20;
   require<ConfigError>(
-      config.max_position_embeddings <= kMost,
-      "max_position_embeddings must be at most {} with symmetric ALiBi, found {}; check config.json", kMost,
+      config.max_position_embeddings <= kMax,
+      "max_position_embeddings must be at most {} with symmetric ALiBi, found {}; check config.json", kMax,
       config.max_position_embeddings);
   spec.relative_bias = RelativeBiasSpec{.max_distance = config.max_position_embeddings,
                                         .num_attention_heads = config.num_attention_heads,

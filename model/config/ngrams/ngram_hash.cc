@@ -47,8 +47,8 @@ std::uint64_t splitmix64(std::uint64_t x) {
 std::vector<std::uint64_t> splitmix_multipliers(std::uint64_t seed, std::size_t table, std::size_t count,
                                                 std::size_t vocab_size) {
   constexpr std::uint64_t kPerTable = 10007;
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const std::uint64_t half = std::max<std::uint64_t>(1, kMost / std::max<std::size_t>(1, vocab_size) / 2);
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const std::uint64_t half = std::max<std::uint64_t>(1, kMax / std::max<std::size_t>(1, vocab_size) / 2);
   std::vector<std::uint64_t> multipliers;
   for (std::size_t i = 0; i < count; ++i)
     multipliers.push_back(2 * (splitmix64(seed + kPerTable * table + kGamma * (i + 1)) % half) + 1);

@@ -11,7 +11,7 @@ namespace tp::kernels {
 namespace {
 
 // Added to features, so that their sum is never 0.
-constexpr float kLeastFeature = 1e-30F;
+constexpr float kMinFeature = 1e-30F;
 
 float largest_of(const float* x, std::size_t size) {
   Vector highest = broadcast(-INFINITY);
@@ -22,7 +22,7 @@ float largest_of(const float* x, std::size_t size) {
 void exponentials(float* x, std::size_t size, float less) {
   for (std::size_t i = 0; i < size; i += kLanes) {
     Vector features = load(x + i);
-    for (FloatRegister& part : features.part) part = fast_exp(part - less) + kLeastFeature;
+    for (FloatRegister& part : features.part) part = fast_exp(part - less) + kMinFeature;
     store(features, x + i);
   }
 }

@@ -13,11 +13,11 @@ namespace {
 constexpr std::size_t kIndexPanels = kParts == 1 ? 2 : 1;
 constexpr std::size_t kIndexHeads = kParts == 1 ? 8 : kParts == 2 ? 4 : 2;
 
-// Adds the heads' parts of one token's scores, in the order of heads. `keys`: [panels, dim, 16]; `least`: of
+// Adds the heads' parts of one token's scores, in the order of heads. `keys`: [panels, dim, 16]; `min`: of
 // products. Elements of a key are added in order, whatever the numbers of panels and heads are.
 template <std::size_t kPanels, std::size_t kHeads>
 inline void add_heads(const float* keys, std::size_t dim, const float* query, const float* weight,
-                      const Vector& least, Vector (&total)[kPanels]) {
+                      const Vector& min, Vector (&total)[kPanels]) {
   Vector dots[kHeads][kPanels] = {};
   for (std::size_t d = 0; d < dim; ++d) {
     for (std::size_t p = 0; p < kPanels; ++p) {
@@ -26,22 +26,22 @@ inline void add_heads(const float* keys, std::size_t dim, const float* query, co
     }
   }
   for (std::size_t h = 0; h < kHeads; ++h) {
-    for (std::size_t p = 0; p < kPanels; ++p) multiply_add(larger(dots[h][p], least), weight[h], total[p]);
+    for (std::size_t p = 0; p < kPanels; ++p) multiply_add(larger(dots[h][p], min), weight[h], total[p]);
   }
 }
 
 template <std::size_t kPanels>
 void score_panels(const IndexTile& tile, std::size_t panel, const float* keys) {
-  const Vector least = broadcast(tile.rectified ? 0.0F : -INFINITY);
+  const Vector min = broadcast(tile.rectified ? 0.0F : -INFINITY);
   for (std::size_t token = 0; token < tile.tokens; ++token) {
     const float* const query = tile.query + token * tile.query_stride;
     const float* const weight = tile.weight + token * tile.weight_stride;
     Vector total[kPanels] = {};
     std::size_t head = 0;
     for (; head + kIndexHeads <= tile.heads; head += kIndexHeads)
-      add_heads<kPanels, kIndexHeads>(keys, tile.dim, query + head * tile.dim, weight + head, least, total);
+      add_heads<kPanels, kIndexHeads>(keys, tile.dim, query + head * tile.dim, weight + head, min, total);
     for (; head < tile.heads; ++head)
-      add_heads<kPanels, 1>(keys, tile.dim, query + head * tile.dim, weight + head, least, total);
+      add_heads<kPanels, 1>(keys, tile.dim, query + head * tile.dim, weight + head, min, total);
     for (std::size_t p = 0; p < kPanels; ++p)
       store(total[p], tile.scores + (token * tile.panels + panel + p) * kLanes);
   }

@@ -39,7 +39,7 @@ class BlockChoice {
       : spec_(spec), kv_heads_(kv_heads), cache_(args.cache.of_head(0)) {
     const std::size_t tokens = std::min(tokens_per_group(), args.query.rows());
     const std::size_t rows = tokens * kv_heads;
-    positions_ = most_positions(args.spans, cache_.layout.block_size);
+    positions_ = max_positions(args.spans, cache_.layout.block_size);
     const std::size_t blocks = (positions_ + spec.block_size - 1) / spec.block_size;
     queries_ = step.workspace.take(rows, spec.head_dim);
     ones_ = step.workspace.take(rows, 1);
@@ -161,7 +161,7 @@ void BlockIndexer::attend(TensorView<const float> x, const AttentionArgs& args,
     rotate(projected, spec_.head_dim, angles.cosine, angles.sine);
   }
   kernels::store_index_keys(key, args.spans, args.cache);
-  if (attend_if_short(args, spec_.most_positions(), false, step)) attend_to_blocks(query, args, step);
+  if (attend_if_short(args, spec_.max_positions(), false, step)) attend_to_blocks(query, args, step);
 }
 
 void BlockIndexer::attend_to_blocks(TensorView<const float> query, const AttentionArgs& args,
@@ -179,7 +179,7 @@ void BlockIndexer::attend_to_blocks(TensorView<const float> query, const Attenti
       attend_to_sequences(ArgsOfHead(args, kv_head).args(), sequences, tokens.row());
     }
   };
-  for (const auto& round : chosen_rounds(args.spans, spec_.most_positions()))
+  for (const auto& round : chosen_rounds(args.spans, spec_.max_positions()))
     std::ranges::for_each(round, attend_with);
 }
 

@@ -15,9 +15,9 @@ using kernels::AttentionSpan;
 // A cache for copies of the latents that the tokens of a group attend to. Each token has its own blocks.
 class ChosenLatents {
  public:
-  // `most`: positions that a token attends to.
-  ChosenLatents(const kernels::PagedCache& cache, std::size_t most, std::size_t tokens, Workspace& workspace)
-      : blocks_((most + cache.layout.block_size - 1) / cache.layout.block_size) {
+  // `max`: positions that a token attends to.
+  ChosenLatents(const kernels::PagedCache& cache, std::size_t max, std::size_t tokens, Workspace& workspace)
+      : blocks_((max + cache.layout.block_size - 1) / cache.layout.block_size) {
     copy_.layout = cache.layout;
     copy_.layout.index_dim = 0;
     copy_.layout.index_pool = 1;
@@ -53,9 +53,9 @@ class ChosenLatents {
 
 void attend_to_copies(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
                       const StepContext& step) {
-  const std::size_t most = indexer.most_positions();
+  const std::size_t max = indexer.max_positions();
   const std::size_t group = std::min(tokens_per_group(), args.query.rows());
-  const ChosenLatents latents(args.cache, most, group, step.workspace);
+  const ChosenLatents latents(args.cache, max, group, step.workspace);
   kernels::AttentionArgs of_group = args;
   of_group.cache = latents.cache();
   of_group.scratch =
@@ -67,7 +67,7 @@ void attend_to_copies(const kernels::AttentionArgs& args, const IndexerSpec& ind
     std::vector<AttentionSpan> spans;
     for (std::size_t i = 0; i < tokens.count; ++i)
       spans.push_back(latents.span_of(tokens.row() + i, count(i), i));
-    for_thread_parts(tokens.count, tokens.count * most * args.cache.layout.row_columns(),
+    for_thread_parts(tokens.count, tokens.count * max * args.cache.layout.row_columns(),
                      [&](std::size_t begin, std::size_t end) {
                        for (std::size_t i = begin; i < end; ++i)
                          latents.copy(args.cache, tokens.span->block_table,
@@ -76,27 +76,27 @@ void attend_to_copies(const kernels::AttentionArgs& args, const IndexerSpec& ind
     of_group.spans = spans;
     kernels::paged_attention(of_group);
   };
-  for (const auto& round : chosen_rounds(args.spans, most)) std::ranges::for_each(round, attend_to_copies_of);
+  for (const auto& round : chosen_rounds(args.spans, max)) std::ranges::for_each(round, attend_to_copies_of);
 }
 
 }  // namespace
 
 std::size_t tokens_per_group() {
-  constexpr std::size_t kLeast = 8;
-  return std::max(kLeast, static_cast<std::size_t>(omp_get_max_threads()));
+  constexpr std::size_t kMin = 8;
+  return std::max(kMin, static_cast<std::size_t>(omp_get_max_threads()));
 }
 
-std::size_t most_positions(std::span<const AttentionSpan> spans, std::size_t block_size) {
+std::size_t max_positions(std::span<const AttentionSpan> spans, std::size_t block_size) {
   std::size_t blocks = 0;
   for (const AttentionSpan& span : spans) blocks = std::max(blocks, span.block_table.size());
   return blocks * block_size;
 }
 
-std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const AttentionSpan> spans, std::size_t most) {
+std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const AttentionSpan> spans, std::size_t max) {
   std::vector<std::vector<ChosenGroup>> rounds;
   std::size_t number = 0;
   for (const AttentionSpan& span : spans) {
-    for (std::size_t first = dense_tokens(span, most); first < span.tokens;) {
+    for (std::size_t first = dense_tokens(span, max); first < span.tokens;) {
       const std::size_t of_round = number % TopLists::kTokens;
       if (of_round == 0) rounds.emplace_back();
       const std::size_t count =
@@ -109,17 +109,17 @@ std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const AttentionSpa
   return rounds;
 }
 
-bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool has_waited,
+bool attend_if_short(const kernels::AttentionArgs& args, std::size_t max, bool has_waited,
                      const StepContext& step) {
   std::vector<AttentionSpan> dense;
   for (const AttentionSpan& span : args.spans) {
     AttentionSpan first = span;
-    first.tokens = dense_tokens(span, most);
+    first.tokens = dense_tokens(span, max);
     if (first.tokens != 0) dense.push_back(first);
   }
   kernels::AttentionArgs of_dense = args;
   of_dense.spans = dense;
-  const bool are_all_short = most_positions(args.spans, args.cache.layout.block_size) <= most;
+  const bool are_all_short = max_positions(args.spans, args.cache.layout.block_size) <= max;
   if (are_all_short || !dense.empty())
     attend(of_dense, step);
   else if (!has_waited)
@@ -130,7 +130,7 @@ bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool 
 void attend_to_chosen(const kernels::AttentionArgs& args, const IndexerSpec& indexer,
                       const StepContext& step) {
   const bool has_waited = !indexer.is_shared;  // a layer's own indexer has waited
-  if (!attend_if_short(args, indexer.most_positions(), has_waited, step)) return;
+  if (!attend_if_short(args, indexer.max_positions(), has_waited, step)) return;
   const Workspace::Frame frame(step.workspace);
   attend_to_copies(args, indexer, step);
 }

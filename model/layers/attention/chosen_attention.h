@@ -27,28 +27,28 @@ struct ChosenGroup {
 // Most tokens of a group: enough for all threads, and to read index keys less often.
 std::size_t tokens_per_group();
 
-// The first tokens of a span, which see at most `most` positions.
-inline std::size_t dense_tokens(const kernels::AttentionSpan& span, std::size_t most) {
-  return std::min(span.tokens, most - std::min(most, span.start_position));
+// The first tokens of a span, which see at most `max` positions.
+inline std::size_t dense_tokens(const kernels::AttentionSpan& span, std::size_t max) {
+  return std::min(span.tokens, max - std::min(max, span.start_position));
 }
 
-// The tokens that see more than `most` positions, in rounds of TopLists::kTokens tokens. The rounds do not
+// The tokens that see more than `max` positions, in rounds of TopLists::kTokens tokens. The rounds do not
 // depend on the number of threads, which may differ between ranks.
 std::vector<std::vector<ChosenGroup>> chosen_rounds(std::span<const kernels::AttentionSpan> spans,
-                                                    std::size_t most);
+                                                    std::size_t max);
 
 // Room of the longest block table, in positions.
-std::size_t most_positions(std::span<const kernels::AttentionSpan> spans, std::size_t block_size);
+std::size_t max_positions(std::span<const kernels::AttentionSpan> spans, std::size_t block_size);
 
 // The first `count` numbers of a token's part of step.chosen. `row`: of the batch.
 inline std::span<std::int32_t> chosen_by(const StepContext& step, std::size_t row, std::size_t count) {
   return {reinterpret_cast<std::int32_t*>(step.chosen.row(row)), count};
 }
 
-// Computes attention for the tokens that see at most `most` positions. Returns whether the step may have
+// Computes attention for the tokens that see at most `max` positions. Returns whether the step may have
 // other tokens, whose keys and values, of all ranks of the host, this rank can then read. `has_waited`:
 // whether this rank has waited for them already. Throws CommError.
-bool attend_if_short(const kernels::AttentionArgs& args, std::size_t most, bool has_waited,
+bool attend_if_short(const kernels::AttentionArgs& args, std::size_t max, bool has_waited,
                      const StepContext& step);
 
 // Computes latent attention for all tokens of the step: tokens that see at most as many positions as the

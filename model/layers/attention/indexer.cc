@@ -48,7 +48,7 @@ class Choice {
       : step_(step),
         cache_(cache),
         spec_(spec),
-        positions_(most_positions(step.spans(), cache.layout.block_size) / spec.pool),
+        positions_(max_positions(step.spans(), cache.layout.block_size) / spec.pool),
         lists_(step.shared_cache != nullptr ? step.shared_cache->lists : nullptr) {
     const std::size_t group = std::min(tokens_per_group(), tokens);
     scores_ = step.workspace.take(group, positions_);
@@ -99,7 +99,7 @@ class Choice {
   }
 
   void expand(const ChosenGroup& tokens, std::size_t i) const {
-    expand_pools(spec_, tokens.position(i), chosen_by(step_, tokens.row() + i, spec_.most_positions()));
+    expand_pools(spec_, tokens.position(i), chosen_by(step_, tokens.row() + i, spec_.max_positions()));
   }
 
   std::span<kernels::ScoredPosition> list_of(std::size_t rank, const ChosenGroup& tokens,
@@ -190,7 +190,7 @@ void Indexer::remember_pools(TensorView<const float> raw, const StepContext& ste
 
 void Indexer::choose(TensorView<const float> query_latent, TensorView<float> down, const StepContext& step,
                      const kernels::PagedCache& cache) const {
-  if (most_positions(step.spans(), cache.layout.block_size) <= spec_.most_positions()) return;
+  if (max_positions(step.spans(), cache.layout.block_size) <= spec_.max_positions()) return;
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> query = q_b_proj_(query_latent, step);
   rotate(query, step);
@@ -199,7 +199,7 @@ void Indexer::choose(TensorView<const float> query_latent, TensorView<float> dow
   kernels::scale(1.0F / std::sqrt(static_cast<float>(spec_.num_heads * spec_.head_dim)), weight);
   const Choice choice(step, cache, query.rows(), spec_);
   if (query.empty()) return;
-  for (const auto& round : chosen_rounds(step.spans(), spec_.most_positions())) {
+  for (const auto& round : chosen_rounds(step.spans(), spec_.max_positions())) {
     choice.begin_round();
     for (const ChosenGroup& tokens : round)
       choice.choose_owned(

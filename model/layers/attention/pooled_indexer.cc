@@ -41,7 +41,7 @@ class PoolChoice {
   PoolChoice(const PooledIndexerSpec& spec, const kernels::AttentionArgs& args, const StepContext& step)
       : spec_(spec), cache_(args.cache.of_head(0)) {
     const std::size_t tokens = std::min(tokens_per_group(), args.query.rows());
-    pools_ = most_positions(args.spans, cache_.layout.block_size) / spec.pool;
+    pools_ = max_positions(args.spans, cache_.layout.block_size) / spec.pool;
     ones_ = step.workspace.take(tokens, spec.num_heads);
     scores_ = step.workspace.take(tokens, pools_);
     ranks_ = step.workspace.take(tokens, pools_);
@@ -111,7 +111,7 @@ void PooledIndexer::attend(TensorView<const float> x, const kernels::AttentionAr
     kernels::rotate(query, spec_.head_dim, angles.cosine, angles.sine);
   }
   remember(projected.columns_from(query.columns(), spec_.head_dim), args.cache, step);
-  if (attend_if_short(args, spec_.most_positions(), false, step)) attend_to_pools(query, args, step);
+  if (attend_if_short(args, spec_.max_positions(), false, step)) attend_to_pools(query, args, step);
 }
 
 void PooledIndexer::remember(TensorView<const float> key, const kernels::PagedCache& cache,
@@ -155,7 +155,7 @@ void PooledIndexer::attend_to_pools(TensorView<const float> query, const kernels
                                       tokens.span->block_table, args.cache.layout.block_size));
     attend_to_sequences(args, sequences, tokens.row());
   };
-  for (const auto& round : chosen_rounds(args.spans, spec_.most_positions()))
+  for (const auto& round : chosen_rounds(args.spans, spec_.max_positions()))
     std::ranges::for_each(round, attend_with);
 }
 

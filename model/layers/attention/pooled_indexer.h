@@ -38,7 +38,7 @@ class PooledIndexer {
  private:
   // key: raw keys of the step's tokens, [tokens, head_dim]
   void remember(TensorView<const float> key, const kernels::PagedCache& cache, const StepContext& step) const;
-  // Attends with the tokens that see more than most_positions(). query: [tokens, num_heads * head_dim]
+  // Attends with the tokens that see more than max_positions(). query: [tokens, num_heads * head_dim]
   void attend_to_pools(TensorView<const float> query, const kernels::AttentionArgs& args,
                        const StepContext& step) const;
 

@@ -23,9 +23,9 @@ std::vector<OwnedRows> in_rows(const ShortConvolutionSpec& spec, std::size_t hid
 // Channels per part of a state. Boundaries between ranks are multiples of it, unless there are many ranks
 // (see shard_columns).
 std::size_t unit_of(std::size_t channels) {
-  constexpr std::size_t kMostParts = 64;
+  constexpr std::size_t kMaxParts = 64;
   std::size_t unit = 32;
-  while (unit > 1 && channels / unit < kMostParts) unit /= 2;
+  while (unit > 1 && channels / unit < kMaxParts) unit /= 2;
   return unit;
 }
 

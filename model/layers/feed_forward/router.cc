@@ -111,9 +111,9 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
 
   float sum = 0.0F;
   for (const std::size_t expert : experts) sum += scores[expert];
-  // All sigmoids may be 0. As in the original code, least_sum then prevents division by zero.
+  // All sigmoids may be 0. As in the original code, min_sum then prevents division by zero.
   const float factor =
-      spec.normalize ? spec.scale / std::max(sum + spec.added_to_sum, spec.least_sum) : spec.scale;
+      spec.normalize ? spec.scale / std::max(sum + spec.added_to_sum, spec.min_sum) : spec.scale;
   for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;
 }
 

@@ -42,7 +42,7 @@ void for_adapted_rows(const std::vector<Part>& parts, const StepContext& step, s
     std::iota(some.begin(), some.end(), std::size_t{0});
     for (const Part& part : parts) {
       use(part, std::span<const std::size_t>(some));
-      for (std::size_t few = 1; few <= std::min(some.size(), kernels::kMostFewTokens); ++few)
+      for (std::size_t few = 1; few <= std::min(some.size(), kernels::kMaxFewTokens); ++few)
         use(part, std::span<const std::size_t>(some).first(few));
     }
     return;

@@ -51,7 +51,7 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, const Options&
 
 void Bpe::index_tokens() {
   for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
-    const auto text = vocabulary_.text_of(static_cast<TokenId>(id));
+    const auto text = vocabulary_.find_text(static_cast<TokenId>(id));
     if (!text || text->empty()) continue;
     const utf8::Character character = utf8::first_character(*text);
     if (character.length != text->size()) continue;
@@ -68,8 +68,8 @@ void Bpe::find_cuts(const std::vector<Merge>& merges) {
   // whole pieces are looked up.
   if (!token_of_character(word_mark) || options_.ignore_merges) return;
   for (const Merge& merge : merges) {
-    if (!vocabulary_.text_of(merge.right)->starts_with(kWordMarkText)) continue;
-    const std::string_view left = *vocabulary_.text_of(merge.left);
+    if (!vocabulary_.find_text(merge.right)->starts_with(kWordMarkText)) continue;
+    const std::string_view left = *vocabulary_.find_text(merge.left);
     if (left.empty()) continue;  // no character maps to this token
     if (may_end_in_stand_in(left)) return;
     joins_mark_.push_back(utf8::last_character(left));
@@ -80,7 +80,7 @@ void Bpe::find_cuts(const std::vector<Merge>& merges) {
 }
 
 bool Bpe::may_end_in_stand_in(std::string_view token) const {
-  if (options_.unknown && token.ends_with(*vocabulary_.text_of(*options_.unknown))) return true;
+  if (options_.unknown && token.ends_with(*vocabulary_.find_text(*options_.unknown))) return true;
   return options_.byte_fallback && token.ends_with('>');
 }
 

@@ -18,7 +18,7 @@ class RenumberedModel {
       : pieces_(std::move(pieces)), vocabulary_(std::move(vocabulary)) {
     const Vocabulary& own = pieces_.vocabulary();
     for (std::size_t id = 0; id < own.size(); ++id) {
-      const auto text = own.text_of(static_cast<TokenId>(id));
+      const auto text = own.find_text(static_cast<TokenId>(id));
       ids_.push_back((text ? vocabulary_.find(*text) : std::nullopt).value_or(unknown));
     }
   }

@@ -14,7 +14,7 @@ constexpr double kUnknownPenalty = 10.0;
 Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, const Options& options)
     : vocabulary_(std::move(vocabulary)), scores_(std::move(scores)), options_(options) {
   for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
-    const auto text = vocabulary_.text_of(static_cast<TokenId>(id));
+    const auto text = vocabulary_.find_text(static_cast<TokenId>(id));
     if (text && !text->empty() && scores_[id] != kNotInTexts) tokens_.insert(*text, id);
   }
   const auto lowest = std::min_element(scores_.begin(), scores_.end());

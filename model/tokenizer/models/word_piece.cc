@@ -15,7 +15,7 @@ std::size_t count_of_characters(std::string_view text) {
 WordPiece::WordPiece(Vocabulary vocabulary, Options options)
     : vocabulary_(std::move(vocabulary)), options_(std::move(options)) {
   for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
-    const std::string_view text = vocabulary_.text_of(static_cast<TokenId>(id)).value_or("");
+    const std::string_view text = vocabulary_.find_text(static_cast<TokenId>(id)).value_or("");
     if (!text.empty()) beginnings_.insert(text, id);
     if (continues_as_it_begins()) continue;
     if (text.starts_with(options_.continuing_prefix) && text.size() > options_.continuing_prefix.size())

@@ -87,7 +87,7 @@ TokenId AddedTokenList::id_for(const AddedToken& token) const {
   if (const std::optional<TokenId> known = vocabulary_.find(token.content)) return *known;
   const auto owner = by_id_.find(token.id);
   const bool is_added = owner != by_id_.end() && !tokens_[owner->second].reserved;
-  return is_added || vocabulary_.text_of(token.id) ? next_id_ : token.id;
+  return is_added || vocabulary_.find_text(token.id) ? next_id_ : token.id;
 }
 
 void AddedTokenList::put(AddedToken token) {

@@ -78,7 +78,7 @@ void ByteFallbackDecoder::push_byte(char byte, TokenTexts& out) {
   run_.clear();
 }
 
-void ByteFallbackDecoder::settle(TokenTexts& out) {
+void ByteFallbackDecoder::flush(TokenTexts& out) {
   hand_on(std::string_view(run_).substr(0, complete_), out);
   run_.erase(0, complete_);
   complete_ = 0;
@@ -116,7 +116,7 @@ void ReplaceDecoder::push(std::string_view token, TokenTexts& out) {
   pending_.erase(0, certain.size());
 }
 
-void ReplaceDecoder::settle(TokenTexts& out) {
+void ReplaceDecoder::flush(TokenTexts& out) {
   hand_on(pending_, out);
   pending_.clear();
 }
@@ -174,7 +174,7 @@ std::string StripDecoder::bytes_of(std::string_view token) const {
   return std::string(token);
 }
 
-void StripDecoder::settle(TokenTexts& out) {
+void StripDecoder::flush(TokenTexts& out) {
   hand_on(pending_, out);
   pending_.clear();
 }

@@ -21,7 +21,7 @@ namespace tp {
 
 // Each step has
 //   push      takes the next token
-//   settle    the text so far is complete (a prompt): passes on all but an unfinished character
+//   flush    the text so far is complete (a prompt): passes on all but an unfinished character
 //   finish    no more tokens follow: passes on the rest
 //   bytes_of  returns the bytes that a token adds amid other tokens; they need not be whole characters
 
@@ -29,7 +29,7 @@ namespace tp {
 class JoinWithSpaces {
  public:
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts&) {}
+  void flush(TokenTexts&) {}
   void finish(TokenTexts&) {}
   static std::string bytes_of(std::string_view token) { return " " + std::string(token); }
 
@@ -42,7 +42,7 @@ class JoinWithSpaces {
 class ByteLevelDecoder {
  public:
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts&) {}
+  void flush(TokenTexts&) {}
   void finish(TokenTexts& out);
   static std::string bytes_of(std::string_view token);
 
@@ -56,7 +56,7 @@ class ByteLevelDecoder {
 class ByteFallbackDecoder {
  public:
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts& out);
+  void flush(TokenTexts& out);
   void finish(TokenTexts& out);
   static std::string bytes_of(std::string_view token);
 
@@ -75,8 +75,8 @@ class ReplaceDecoder {
   ReplaceDecoder(Regex pattern, std::optional<std::string> literal, std::string content, bool joined);
 
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts& out);
-  void finish(TokenTexts& out) { settle(out); }
+  void flush(TokenTexts& out);
+  void finish(TokenTexts& out) { flush(out); }
   std::string bytes_of(std::string_view token) const;
 
  private:
@@ -94,7 +94,7 @@ class StripDecoder {
   StripDecoder(std::string character, std::size_t start, std::size_t stop, bool joined);
 
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts& out);
+  void flush(TokenTexts& out);
   void finish(TokenTexts&) {}
   std::string bytes_of(std::string_view token) const;
 
@@ -117,7 +117,7 @@ class MetaspaceDecoder {
   MetaspaceDecoder(const std::string& mark, PrependScheme scheme, bool joined);
 
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts&) {}
+  void flush(TokenTexts&) {}
   void finish(TokenTexts&) {}
   std::string bytes_of(std::string_view token) const { return mark_.replace(token, " "); }
 

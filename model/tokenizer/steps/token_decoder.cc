@@ -120,8 +120,8 @@ void TokenDecoder::push(std::string_view token, std::string& out) {
   run({std::string(token)}, out, [](auto&, TokenTexts&) {});
 }
 
-void TokenDecoder::settle(std::string& out) {
-  run({}, out, [](auto& step, TokenTexts& rest) { step.settle(rest); });
+void TokenDecoder::flush(std::string& out) {
+  run({}, out, [](auto& step, TokenTexts& rest) { step.flush(rest); });
 }
 
 std::string TokenDecoder::bytes_of(std::string_view token) const {

@@ -36,7 +36,7 @@ class TokenDecoder {
   void push(std::string_view token, std::string& out);
 
   // Appends the text of all tokens so far, but keeps the beginning of an unfinished character.
-  void settle(std::string& out);
+  void flush(std::string& out);
 
   // Appends the rest. No more tokens may follow.
   void finish(std::string& out);

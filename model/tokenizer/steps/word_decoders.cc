@@ -56,7 +56,7 @@ void WordEndDecoder::push(std::string_view token, TokenTexts& out) {
 }
 
 // The word is complete, but a space may follow it.
-void WordEndDecoder::settle(TokenTexts& out) {
+void WordEndDecoder::flush(TokenTexts& out) {
   if (!pending_) return;
   const bool ends_word = pending_->ends_with(suffix_);
   finish(out);

@@ -18,7 +18,7 @@ class WordPieceDecoder {
   WordPieceDecoder(std::string prefix, bool cleans_up) : prefix_(std::move(prefix)), cleans_up_(cleans_up) {}
 
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts&) {}
+  void flush(TokenTexts&) {}
   void finish(TokenTexts&) {}
 
  private:
@@ -34,7 +34,7 @@ class WordEndDecoder {
   explicit WordEndDecoder(std::string suffix) : suffix_(std::move(suffix)) {}
 
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts& out);
+  void flush(TokenTexts& out);
   void finish(TokenTexts& out);
   std::string bytes_of(std::string_view token) const;
 
@@ -51,7 +51,7 @@ class CtcDecoder {
       : padding_(std::move(padding)), delimiter_(std::move(delimiter)), cleans_up_(cleans_up) {}
 
   void push(std::string_view token, TokenTexts& out);
-  void settle(TokenTexts&) {}
+  void flush(TokenTexts&) {}
   void finish(TokenTexts&) {}
 
  private:

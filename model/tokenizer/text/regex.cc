@@ -48,8 +48,8 @@ class MatchState {
   // Returns PCRE2's result. The JIT's usual stack has 32 KiB; a larger one is allocated at the first search
   // that needs it.
   int match(const pcre2_code* code, std::string_view text, std::size_t from,
-            std::uint32_t most_steps = max_steps) {
-    pcre2_set_match_limit(context_.get(), most_steps);
+            std::uint32_t match_limit = max_steps) {
+    pcre2_set_match_limit(context_.get(), match_limit);
     int result = match_once(code, text, from);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT && !jit_stack_) {
       jit_stack_.reset(pcre2_jit_stack_create(64 << 10, kMaxJitStack, nullptr));

@@ -40,7 +40,7 @@ std::optional<TokenId> Vocabulary::find(std::string_view text) const {
   return id;
 }
 
-std::optional<std::string_view> Vocabulary::text_of(TokenId id) const {
+std::optional<std::string_view> Vocabulary::find_text(TokenId id) const {
   if (id < 0 || static_cast<std::size_t>(id) >= texts_.size()) return std::nullopt;
   const std::optional<std::string>& text = texts_[static_cast<std::size_t>(id)];
   if (!text) return std::nullopt;

@@ -25,7 +25,7 @@ class Vocabulary {
 
   std::optional<TokenId> find(std::string_view text) const;
   // The text of an id; nullopt for an id without a token.
-  std::optional<std::string_view> text_of(TokenId id) const;
+  std::optional<std::string_view> find_text(TokenId id) const;
   // The largest id + 1.
   std::size_t size() const { return texts_.size(); }
 

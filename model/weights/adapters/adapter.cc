@@ -70,7 +70,7 @@ std::string adapter_identity(std::span<const MappedFile* const> files, std::stri
     hash_chunks(*file, {0, chunks.size()}, chunks);
     parts.push_back(combined(chunks));
   }
-  return text_of(combined(parts));
+  return combined(parts).hex();
 }
 
 Adapters::Adapters(std::span<const AdapterOptions> options, const ModelSpec& spec,

@@ -83,7 +83,7 @@ Regex regex_of_pattern(const std::string& pattern, const std::filesystem::path& 
 }  // namespace
 
 PeftConfig::PeftConfig(const std::filesystem::path& file) : file_(file.string()) {
-  constexpr std::size_t kMostPatterns = 4096;
+  constexpr std::size_t kMaxPatterns = 4096;
   const nlohmann::json document = read_json_file(file);
   const JsonNode config(document, file);
   check_peft_settings(config, file);
@@ -94,9 +94,9 @@ PeftConfig::PeftConfig(const std::filesystem::path& file) : file_(file.string())
   if (!patterns) return;
   patterns->for_each_member(
       [](const std::string&, const nlohmann::json&) {});  // throws unless it is an object
-  require<CheckpointError>(patterns->value().size() <= kMostPatterns,
+  require<CheckpointError>(patterns->value().size() <= kMaxPatterns,
                            "{}: `alpha_pattern` has {} members, expected at most {}", printable(file_),
-                           patterns->value().size(), kMostPatterns);
+                           patterns->value().size(), kMaxPatterns);
   // The first match counts, so the order of the file matters, which nlohmann::json does not keep.
   std::ifstream stream(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};

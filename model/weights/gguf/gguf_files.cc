@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 // Prefix of the keys of lists, and the most layers that a list may have.
 constexpr std::string_view kLists = "xielu.";
-constexpr std::uint64_t kMostLayers = 65536;
+constexpr std::uint64_t kMaxLayers = 65536;
 
 fs::path first_part(const fs::path& file) {
   const std::optional<GgufPartName> part = parse_gguf_part_name(file.filename().string());
@@ -142,7 +142,7 @@ void GgufFiles::add_list(const std::string& key, const GgufValue& value) {
                                  file.name(), printable(key), name_of(value.kind));
   }
   const std::string architecture(metadata_->text_or("general.architecture", ""));
-  const std::uint64_t all = std::min(kMostLayers, metadata_->whole_or(architecture + ".block_count", 0));
+  const std::uint64_t all = std::min(kMaxLayers, metadata_->whole_or(architecture + ".block_count", 0));
   const auto begin = static_cast<std::size_t>(value.bytes.data() - file.bytes().data());
   for (std::size_t layer = 0; layer < (value.is_list ? std::min(all, value.count) : all); ++layer) {
     const std::size_t at = begin + (value.is_list ? layer : 0) * sizeof(float);

@@ -13,7 +13,7 @@ namespace tp {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
-constexpr std::uint32_t kMostDimensions = 4;
+constexpr std::uint32_t kMaxDimensions = 4;
 constexpr std::size_t kLargestAlignment = 1 << 20;
 // The fewest bytes of a metadata value and of a tensor's entry.
 constexpr std::size_t kSmallestValue = 8 + 4 + 1;
@@ -147,10 +147,10 @@ GgufMetadata read_metadata(HeaderReader& reader, std::uint64_t count, const std:
 std::vector<std::size_t> read_shape(HeaderReader& reader, std::string_view name,
                                     const std::string& file_name) {
   const auto dimensions = reader.take<std::uint32_t>();
-  if (dimensions < 1 || dimensions > kMostDimensions) {
+  if (dimensions < 1 || dimensions > kMaxDimensions) {
     throw_error<CheckpointError>(
         "{}: tensor {} has {} dimensions, expected 1 to {}; the file is damaged, download it again",
-        file_name, printable(name), dimensions, kMostDimensions);
+        file_name, printable(name), dimensions, kMaxDimensions);
   }
   std::vector<std::size_t> shape(dimensions);
   for (std::size_t& extent : shape) extent = reader.take<std::uint64_t>();

@@ -13,9 +13,9 @@ constexpr const char* kWindows = "attention.sliding_window_pattern";
 
 // The number that all layers with a number have; nothing if they differ.
 std::optional<std::uint64_t> common_number(const std::vector<std::uint64_t>& of_layers) {
-  const std::uint64_t most = std::ranges::max(of_layers);
-  const bool agree = std::ranges::all_of(of_layers, [&](std::uint64_t n) { return n == 0 || n == most; });
-  return agree ? std::optional(most) : std::nullopt;
+  const std::uint64_t max = std::ranges::max(of_layers);
+  const bool agree = std::ranges::all_of(of_layers, [&](std::uint64_t n) { return n == 0 || n == max; });
+  return agree ? std::optional(max) : std::nullopt;
 }
 
 }  // namespace

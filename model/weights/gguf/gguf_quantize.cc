@@ -3,6 +3,7 @@
 #include "model/weights/gguf/gguf_codebooks.h"
 #include "model/weights/gguf/gguf_quantize_k.h"
 #include "model/weights/gguf/super_block_fit.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <array>
@@ -71,9 +72,9 @@ void encode_with_offset(const float* elements, std::uint8_t* block) {
 
 // With 255 levels, a search would gain next to nothing. -128 is not used, like in all int8 groups.
 void encode_q8_0(const float* elements, std::uint8_t* block) {
-  float most = 0.0F;
-  for (std::size_t i = 0; i < kGroup; ++i) most = std::max(most, std::abs(elements[i]));
-  const float scale = most / 127;
+  float max = 0.0F;
+  for (std::size_t i = 0; i < kGroup; ++i) max = std::max(max, std::abs(elements[i]));
+  const float scale = max / 127;
   const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
   store(kernels::float_to_f16(scale), block);
   for (std::size_t i = 0; i < kGroup; ++i)
@@ -88,10 +89,10 @@ constexpr std::array<std::int8_t, 15> kAscendingMxfp4 = {-12, -8, -6, -4, -3, -2
 // twice as much.
 void encode_mxfp4(const float* elements, std::uint8_t* block) {
   const Group<kGroup> group(elements);
-  float most = 0.0F;
-  for (const float element : group.x) most = std::max(most, std::abs(element));
+  float max = 0.0F;
+  for (const float element : group.x) max = std::max(max, std::abs(element));
   using Fit = Leveled<TableLevels<kAscendingMxfp4>, kGroup>;
-  const int middle = most == 0.0F ? 0 : std::ilogb(most) - 2;
+  const int middle = max == 0.0F ? 0 : std::ilogb(max) - 2;
   int exponent = 0;
   float error = std::numeric_limits<float>::infinity();
   for (const int candidate : {middle - 1, middle, middle + 1}) {
@@ -151,12 +152,14 @@ void store_plain(DType type, std::span<const float> row, std::byte* out) {
 
 }  // namespace
 
-bool can_quantize(const GgufType& type) { return plain_type(type) || find_encoder(type) != nullptr; }
-
 void quantize(const GgufType& type, std::span<const float> row, std::byte* out) {
   if (const std::optional<DType> plain = plain_type(type)) return store_plain(*plain, row, out);
   const Encoder* const encoder = find_encoder(type);
-  assert(encoder != nullptr && row.size() % type.block_elements == 0);
+  require<CheckpointError>(encoder != nullptr,
+                           "expected a type that can be written, found {}; choose Q8_0, Q4_K or another type "
+                           "that `tp-infer quantize --help` lists",
+                           type.name);
+  assert(row.size() % type.block_elements == 0);
   auto* block = reinterpret_cast<std::uint8_t*>(out);
   for (std::size_t i = 0; i < row.size(); i += type.block_elements, block += type.block_bytes)
     encoder->block(row.data() + i, block);

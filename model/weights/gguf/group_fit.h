@@ -76,7 +76,7 @@ struct Group {
 };
 
 // Smaller scales are zero as f16, and might have no reciprocal.
-inline constexpr float kLeastScale = 1e-30F;
+inline constexpr float kMinScale = 1e-30F;
 
 // The nearest levels of a group for a scale and an offset, and their error.
 template <class Levels, std::size_t n>
@@ -85,7 +85,7 @@ struct Leveled {
   float error;
 
   Leveled(const Group<n>& group, float scale, float offset) {
-    const float inverse = std::abs(scale) < kLeastScale ? 0.0F : 1.0F / scale;
+    const float inverse = std::abs(scale) < kMinScale ? 0.0F : 1.0F / scale;
     for (std::size_t i = 0; i < n; ++i) levels[i] = Levels::nearest((group.x[i] - offset) * inverse);
     error = sum_of<n>([&](std::size_t i) {
       const float difference = group.x[i] - (scale * levels[i] + offset);
@@ -109,7 +109,7 @@ template <class Levels, std::size_t n>
 GroupFit fit_scale(const Group<n>& group) {
   const float extreme = *std::max_element(group.x.begin(), group.x.end(),
                                           [](float a, float b) { return std::abs(a) < std::abs(b); });
-  if (std::abs(extreme) < kLeastScale) return {};
+  if (std::abs(extreme) < kMinScale) return {};
   GroupFit best;
   float explained = 0.0F;  // part of the sum of w x^2 that the best fit explains
   const auto try_scale = [&](float scale) {
@@ -135,12 +135,12 @@ enum class Offsets : std::uint8_t { any, not_positive };
 template <class Levels, Offsets offsets, std::size_t n>
 GroupFit fit_scale_and_offset(const Group<n>& group) {
   static_assert(Levels::kLowest == 0.0F);
-  auto [least, most] = std::minmax_element(group.x.begin(), group.x.end());
-  const float low = offsets == Offsets::not_positive ? std::min(*least, 0.0F) : *least;
-  if (*most - low < kLeastScale) return {.scale = 0.0F, .offset = low};
+  auto [min, max] = std::minmax_element(group.x.begin(), group.x.end());
+  const float low = offsets == Offsets::not_positive ? std::min(*min, 0.0F) : *min;
+  if (*max - low < kMinScale) return {.scale = 0.0F, .offset = low};
   const float ws = sum_of<n>([&](std::size_t i) { return group.w[i]; });
   const float xs = sum_of<n>([&](std::size_t i) { return group.w[i] * group.x[i]; });
-  GroupFit best{.scale = (*most - low) / Levels::kHighest, .offset = low};
+  GroupFit best{.scale = (*max - low) / Levels::kHighest, .offset = low};
   float explained = 0.0F;
   const auto try_fit = [&](const GroupFit& from) {
     const float inverse = 1.0F / from.scale;
@@ -160,9 +160,9 @@ GroupFit fit_scale_and_offset(const Group<n>& group) {
     return true;
   };
   for (const float span : kSpans) {
-    const float scale = (*most - low) / Levels::kHighest * span;
+    const float scale = (*max - low) / Levels::kHighest * span;
     // Moves both ends of the span inwards by the same amount, unless the lower end is zero.
-    const float cut = low == 0.0F ? 0.0F : (1.0F - span) / 2 * (*most - low);
+    const float cut = low == 0.0F ? 0.0F : (1.0F - span) / 2 * (*max - low);
     try_fit({.scale = scale, .offset = low + cut});
     if (span != 1.0F) try_fit({.scale = scale, .offset = low});
   }

@@ -110,19 +110,19 @@ class SuperBlockFit {
     for (std::size_t j = 0; j < kGroups; ++j) {
       const int scale = block_.scales[j];
       const int offset = block_.offsets[j];
-      float least = Leveled<Levels, n>(groups_[j], scale_of(scale), offset_of(offset)).error;
+      float min = Leveled<Levels, n>(groups_[j], scale_of(scale), offset_of(offset)).error;
       for (int s = std::max(scale - 1, Type::kLowestScale); s <= std::min(scale + 1, Type::kHighestScale);
            ++s) {
         for (int t = std::max(offset - 1, 0); t <= std::min(offset + 1, Type::kHighestOffset); ++t) {
           if (s == scale && t == offset) continue;
           const float error = Leveled<Levels, n>(groups_[j], scale_of(s), offset_of(t)).error;
-          if (error >= least) continue;
-          least = error;
+          if (error >= min) continue;
+          min = error;
           block_.scales[j] = s;
           block_.offsets[j] = t;
         }
       }
-      sum += least;
+      sum += min;
     }
     return sum;
   }

@@ -172,7 +172,7 @@ const MethodFields& fields_of(const QuantizationConfig& config) {
   return *found;
 }
 
-std::string text_of(const nlohmann::json& value) {
+std::string shown_value(const nlohmann::json& value) {
   if (value.is_structured()) return fmt::format("a value of type {}", value.type_name());
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -202,7 +202,7 @@ class Checker {
     } else if (!containers_.contains(path)) {
       refuse_unknown(place);
     } else if (!value.is_structured()) {
-      refuse_field(config_, place, "an object or a list", text_of(value));
+      refuse_field(config_, place, "an object or a list", shown_value(value));
     } else {
       check_members(value, path, place);
     }
@@ -230,7 +230,7 @@ class Checker {
 
   void check_limit(const nlohmann::json& value, const Limit& limit, const std::string& place) const {
     const Texts values = limit.values.empty() ? Texts{} : split_text(limit.values);
-    const std::string found = text_of(value);
+    const std::string found = shown_value(value);
     const bool is_allowed = std::ranges::any_of(values, [&](std::string_view allowed) {
       return lower_case(std::string(allowed)) == lower_case(found);
     });

@@ -156,9 +156,9 @@ MatrixShape Finder::packed_shape(const std::string& name) const {
     std::memcpy(shorter, shape.data, sizeof shorter);
     std::copy_n(shorter, 2, sizes);
   }
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  constexpr std::int64_t kMax = std::int64_t{1} << 40;
   require<CheckpointError>(
-      sizes[0] > 0 && sizes[1] > 0 && sizes[0] < kMost && sizes[1] < kMost,
+      sizes[0] > 0 && sizes[1] > 0 && sizes[0] < kMax && sizes[1] < kMax,
       "{}: {} holds {} and {}, expected output and input features; download the file again", shape.file,
       printable(name), sizes[0], sizes[1]);
   return {static_cast<std::size_t>(sizes[0]), static_cast<std::size_t>(sizes[1])};

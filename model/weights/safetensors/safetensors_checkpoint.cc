@@ -20,10 +20,10 @@ namespace {
 
 // Most bytes of a copy, for which each thread keeps memory. The rows of a panel fit in any model, and most
 // models' panels fit in a core's second-level cache.
-constexpr std::size_t kMostCopied = std::size_t{4} << 20;
+constexpr std::size_t kMaxCopied = std::size_t{4} << 20;
 // Fewest bytes of a row to copy. For shorter rows (in transposed matrices), a system call for each row takes
 // longer than mapping pages.
-constexpr std::size_t kLeastCopied = 256;
+constexpr std::size_t kMinCopied = 256;
 
 // Whether a tensor is a matrix with this shape. A number is a vector of one element, a vector is a matrix of
 // one row, and a stack of matrices is a matrix with the rows of all.
@@ -171,8 +171,7 @@ bool SafetensorsCheckpoint::copies(const Entry& entry, const TensorSlice& slice)
   // After read_exactly, pages were requested one by one, or columns were fetched.
   if (columns_ != nullptr || slice.size() == 0) return false;
   const std::size_t row_bytes = slice.columns.size() * entry.element_bytes();
-  return slice.rows.size() * row_bytes <= kMostCopied &&
-         (slice.rows.size() == 1 || row_bytes >= kLeastCopied);
+  return slice.rows.size() * row_bytes <= kMaxCopied && (slice.rows.size() == 1 || row_bytes >= kMinCopied);
 }
 
 RowsInMemory SafetensorsCheckpoint::copy_of(const Entry& entry, MatrixShape shape,
@@ -198,9 +197,9 @@ void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, con
                                  TensorView<float> out) const {
   check_slice(name, shape, slice, out);
   const std::size_t row_bytes = slice.columns.size() * size_of(dtype(name));
-  const std::size_t most = std::max<std::size_t>(1, kMostCopied / std::max<std::size_t>(1, row_bytes));
-  for (std::size_t first = 0; first < slice.rows.size(); first += most) {
-    const std::size_t count = std::min(most, slice.rows.size() - first);
+  const std::size_t max = std::max<std::size_t>(1, kMaxCopied / std::max<std::size_t>(1, row_bytes));
+  for (std::size_t first = 0; first < slice.rows.size(); first += max) {
+    const std::size_t count = std::min(max, slice.rows.size() - first);
     const Range some{slice.rows.begin + first, slice.rows.begin + first + count};
     const StoredRows rows = stored_rows(name, shape, {some, slice.columns}).value();
     for (std::size_t i = 0; i < count; ++i)
@@ -298,10 +297,6 @@ void SafetensorsCheckpoint::done_with(const std::string& name) const {
   const Entry& entry = find(name);
   fetched_.remove(name);
   entry.file.advise_done(entry.tensor.bytes);
-}
-
-std::size_t SafetensorsCheckpoint::bytes_read_of(const std::string& name) const {
-  return find(name).bytes_read.load(std::memory_order_relaxed);
 }
 
 std::vector<std::string> SafetensorsCheckpoint::unread() const {

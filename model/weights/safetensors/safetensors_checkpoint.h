@@ -49,10 +49,6 @@ class SafetensorsCheckpoint final : public WeightSource {
   std::vector<std::string> unread() const override;
   void done_with(const std::string& name) const override;
 
-  // Bytes of one tensor read so far; the tensor's size if every element has been read once. Throws
-  // CheckpointError if it is missing.
-  std::size_t bytes_read_of(const std::string& name) const;
-
   // A tensor of any type in memory, for readers that know its meaning; nothing if it is missing.
   struct Raw {
     const StoredTensor& tensor;

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kLongestHeader = 100'000'000;  // the reference implementation's limit
-constexpr std::size_t kMostDimensions = 64;          // PyTorch's limit
+constexpr std::size_t kMaxDimensions = 64;           // PyTorch's limit
 
 // Builds the tensors from JSON events. A parsed document would keep the last of two equal keys, and could
 // need many times the header's size in memory. The reader keeps no more than a tensor may have.
@@ -82,10 +82,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool number_unsigned(std::uint64_t value) override {
     if (place_ != Place::shape && place_ != Place::offsets) refuse("a number");
     auto& list = place_ == Place::shape ? tensors_.back().shape : offsets_;
-    const std::size_t most = place_ == Place::shape ? kMostDimensions : 2;
-    if (list.size() == most) {
+    const std::size_t max = place_ == Place::shape ? kMaxDimensions : 2;
+    if (list.size() == max) {
       throw_error<CheckpointError>("{}: tensor {} has more than {} numbers in its {}{}", file_name_,
-                                   tensor_name(), most, field_, kAdvice);
+                                   tensor_name(), max, field_, kAdvice);
     }
     list.push_back(value);
     return true;

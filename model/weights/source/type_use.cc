@@ -5,19 +5,6 @@
 #include <fmt/ranges.h>
 
 namespace tp {
-namespace {
-
-template <class Wanted>
-std::string text_of(const std::vector<TypeUse>& uses, Wanted wanted) {
-  std::vector<std::string> texts;
-  for (const TypeUse& use : uses) {
-    if (wanted(use)) texts.push_back(fmt::format("{} as {}", use.type, name_of(*use.held_as)));
-  }
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
-
-}  // namespace
-
 void TypeUses::add(TypeUse use) {
   const auto same = std::find_if(uses_.begin(), uses_.end(), [&](const TypeUse& other) {
     return other.type == use.type && other.held_as == use.held_as;
@@ -37,12 +24,13 @@ std::vector<TypeUse> TypeUses::sorted() const {
   return result;
 }
 
-std::string text_of_all(const std::vector<TypeUse>& uses) {
-  return text_of(uses, [](const TypeUse& use) { return use.held_as.has_value(); });
-}
-
-std::string text_of_rounded(const std::vector<TypeUse>& uses) {
-  return text_of(uses, [](const TypeUse& use) { return use.held_as && !use.exactly; });
+std::string list_rounded(const std::vector<TypeUse>& uses) {
+  std::vector<std::string> rounded;
+  for (const TypeUse& use : uses) {
+    if (use.held_as && !use.exactly)
+      rounded.push_back(fmt::format("{} as {}", use.type, name_of(*use.held_as)));
+  }
+  return fmt::format("{}", fmt::join(rounded, ", "));
 }
 
 }  // namespace tp

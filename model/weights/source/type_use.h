@@ -31,8 +31,7 @@ class TypeUses {
   std::vector<TypeUse> uses_;
 };
 
-// "Q4_K as bf16, F32 as f32" for all types; "Q4_K as bf16" for the rounded types only.
-std::string text_of_all(const std::vector<TypeUse>& uses);
-std::string text_of_rounded(const std::vector<TypeUse>& uses);
+// "Q4_K as bf16, Q6_K as q6_k": the types whose elements are rounded in memory.
+std::string list_rounded(const std::vector<TypeUse>& uses);
 
 }  // namespace tp

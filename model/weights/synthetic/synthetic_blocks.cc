@@ -63,11 +63,11 @@ Spread spread_of(const QuantFormat& format) {
   return {mean, std::sqrt(squares / static_cast<double>(levels) - mean * mean)};
 }
 
-// A group's scale is `unit` times a random whole number, one of `count` numbers from `least` on.
+// A group's scale is `unit` times a random whole number, one of `count` numbers from `min` on.
 struct GroupScales {
-  std::uint8_t least;
+  std::uint8_t min;
   std::uint8_t count;  // a power of two
-  double mean() const { return least + (count - 1) / 2.0; }
+  double mean() const { return min + (count - 1) / 2.0; }
 };
 
 GroupScales group_scales(const QuantFormat& format) {
@@ -136,7 +136,7 @@ class BlockMaker {
     const std::uint64_t bits = mixed(~key);
     for (std::size_t i = 0; i < groups; ++i) {
       const auto random = static_cast<std::uint8_t>(bits >> (4 * i) & (scales_.count - 1U));
-      const auto scale = static_cast<std::uint8_t>(scales_.least + random);
+      const auto scale = static_cast<std::uint8_t>(scales_.min + random);
       scales[i] = format_.scales == ScaleKind::e8m0         ? exponent_
                   : format_.scales == ScaleKind::half_bytes ? static_cast<std::uint8_t>(scale | scale << 4)
                                                             : scale;

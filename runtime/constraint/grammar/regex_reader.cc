@@ -296,10 +296,10 @@ class RegexReader {
 }  // namespace
 
 RegexNode read_regex(std::string_view what, std::string_view pattern, RegexDot dot) {
-  constexpr std::size_t kMostBytes = std::size_t{64} << 10;
-  require<RequestError>(pattern.size() <= kMostBytes,
+  constexpr std::size_t kMaxBytes = std::size_t{64} << 10;
+  require<RequestError>(pattern.size() <= kMaxBytes,
                         "{} has {} bytes (expected at most {} bytes); shorten it", what, pattern.size(),
-                        kMostBytes);
+                        kMaxBytes);
   return RegexReader(what, pattern, dot).read();
 }
 

@@ -59,8 +59,8 @@ class StateMachine::Closure {
       if (item.count >= rule.min) end_rule(item.called_as, item.origin);
     }
     if (position.repeats) {
-      const std::uint32_t most = rule.max == kUnbounded ? rule.min : rule.max;
-      add({rule.start, std::min(item.count + 1, most), item.origin, item.called_as});
+      const std::uint32_t max = rule.max == kUnbounded ? rule.min : rule.max;
+      add({rule.start, std::min(item.count + 1, max), item.origin, item.called_as});
     }
     for (const Automaton::Step& step : position.steps) {
       if (rule.steps->can_end(step.state, rule.steps->count_after(item.count)))

@@ -44,11 +44,11 @@ class TextCursor {
     return next.code_point;
   }
 
-  // Reads a number of up to `most` digits, if there is one.
-  std::optional<std::uint32_t> digits(unsigned base, std::size_t most) {
+  // Reads a number of up to `max` digits, if there is one.
+  std::optional<std::uint32_t> digits(unsigned base, std::size_t max) {
     std::uint32_t value = 0;
     std::size_t count = 0;
-    for (; count < most && digit(peek()) < base; ++count, ++place_) value = value * base + digit(peek());
+    for (; count < max && digit(peek()) < base; ++count, ++place_) value = value * base + digit(peek());
     if (count == 0) return std::nullopt;
     return value;
   }

@@ -44,10 +44,10 @@ ExprId JsonGrammar::once(std::optional<RuleId>& rule, Make&& make) {
 }
 
 ExprId JsonGrammar::space() {
-  constexpr std::uint32_t kMostIndentation = 40;
+  constexpr std::uint32_t kMaxIndentation = 40;
   if (space_ == JsonSpace::compact) return grammar_.empty();
   return once(space_rule_, [&] {
-    const ExprId indentation = grammar_.repeat(grammar_.bytes(any_of(" \t")), 0, kMostIndentation);
+    const ExprId indentation = grammar_.repeat(grammar_.bytes(any_of(" \t")), 0, kMaxIndentation);
     return grammar_.choice(
         {grammar_.empty(), grammar_.text(" "), grammar_.sequence({grammar_.text("\n"), indentation})});
   });
@@ -140,16 +140,16 @@ ExprId JsonGrammar::character(const CodePoints& set) {
   return found->second = grammar_.choice(std::move(choices));
 }
 
-std::string JsonGrammar::text_of(const Json& value) {
+std::string JsonGrammar::compact_json(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 ExprId JsonGrammar::literal(const Json& value) {
-  if (!value.is_structured()) return grammar_.text(text_of(value));
+  if (!value.is_structured()) return grammar_.text(compact_json(value));
   std::vector<ExprId> parts;
   for (const auto& [key, element] : value.items()) {
-    const ExprId part =
-        value.is_array() ? literal(element) : member(grammar_.text(text_of(Json(key))), literal(element));
+    const ExprId part = value.is_array() ? literal(element)
+                                         : member(grammar_.text(compact_json(Json(key))), literal(element));
     parts.push_back(parts.empty() ? part : after_comma(part));
   }
   return braced(value.is_array() ? '[' : '{', grammar_.sequence(std::move(parts)),

@@ -58,7 +58,7 @@ class JsonGrammar {
   ExprId member(ExprId key, ExprId value);
   ExprId after_comma(ExprId part);
 
-  static std::string text_of(const nlohmann::ordered_json& value);
+  static std::string compact_json(const nlohmann::ordered_json& value);
 
  private:
   template <class Make>

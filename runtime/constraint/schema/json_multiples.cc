@@ -17,8 +17,8 @@ namespace tp::constraint {
 namespace {
 
 constexpr std::size_t kMaxRemainders = 15000;
-constexpr std::size_t kMostDigits = 15;
-constexpr std::size_t kLeastDigits = 6;
+constexpr std::size_t kMaxExactDigits = 15;
+constexpr std::size_t kMinExactDigits = 6;
 
 // A step: divisor * 10^zeros, or divisor / 10^places.
 struct DecimalStep {
@@ -32,7 +32,7 @@ std::optional<DecimalStep> decimal_step(const Decimal& step, bool integer) {
   DecimalStep result{.places = step.fraction.size()};
   for (; result.places == 0 && digits.ends_with('0'); digits.pop_back()) ++result.zeros;
   digits.erase(0, digits.find_first_not_of('0'));
-  if (digits.size() > kMostDigits) return std::nullopt;
+  if (digits.size() > kMaxExactDigits) return std::nullopt;
   result.divisor = std::stoull(digits);
   // A whole number is a multiple of 2.5 only if it is a multiple of 5.
   for (; integer && result.places > 0; --result.places)
@@ -172,8 +172,8 @@ std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::
   const std::optional<DecimalStep> decimal = decimal_step(step, integer);
   if (!decimal || decimal->divisor > kMaxRemainders) return std::nullopt;
   const std::size_t remainders = decimal->divisor * (decimal->places + 1) + decimal->zeros;
-  const std::size_t digits = std::min(kMaxRemainders / (2 * remainders), kMostDigits);
-  if ((!least || !greatest) && digits < kLeastDigits) return std::nullopt;
+  const std::size_t digits = std::min(kMaxRemainders / (2 * remainders), kMaxExactDigits);
+  if ((!least || !greatest) && digits < kMinExactDigits) return std::nullopt;
   const auto reach = [&](const std::optional<Bound>& bound) {  // a given bound may have more digits
     return std::min<std::size_t>(bound ? std::max(bound->value.whole.size() + 1, digits) : digits,
                                  kMaxDigits);

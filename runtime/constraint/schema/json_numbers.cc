@@ -32,13 +32,13 @@ class MagnitudeRange {
  public:
   MagnitudeRange(ByteGrammar& grammar, Bound least, std::optional<Bound> greatest, bool has_fraction)
       : grammar_(grammar),
-        least_(std::move(least)),
+        min_(std::move(least)),
         greatest_(std::move(greatest)),
         has_fraction_(has_fraction) {}
 
   ExprId expr() {
-    if (greatest_ && least_.value.compare_magnitude(greatest_->value) > 0) return grammar_.never();
-    const std::string& low = least_.value.whole;
+    if (greatest_ && min_.value.compare_magnitude(greatest_->value) > 0) return grammar_.never();
+    const std::string& low = min_.value.whole;
     const bool same = greatest_ && greatest_->value.whole == low;
     std::vector<ExprId> choices = {grammar_.sequence({grammar_.text(low), after_whole(true, same)})};
     if (same) return choices.front();
@@ -108,7 +108,7 @@ class MagnitudeRange {
   // The text after the whole part. `at_low`, `at_high`: the whole part equals the lower or upper bound's.
   ExprId after_whole(bool at_low, bool at_high) {
     if (!has_fraction_) {
-      const bool low_is_out = at_low && (!least_.value.fraction.empty() || !least_.inclusive);
+      const bool low_is_out = at_low && (!min_.value.fraction.empty() || !min_.inclusive);
       const bool high_is_out = at_high && greatest_->value.fraction.empty() && !greatest_->inclusive;
       return low_is_out || high_is_out ? grammar_.never() : grammar_.empty();
     }
@@ -119,7 +119,7 @@ class MagnitudeRange {
   }
 
   char low_digit(std::size_t i) const {
-    return i < least_.value.fraction.size() ? least_.value.fraction[i] : '0';
+    return i < min_.value.fraction.size() ? min_.value.fraction[i] : '0';
   }
   char high_digit(std::size_t i) const {
     return i < greatest_->value.fraction.size() ? greatest_->value.fraction[i] : '0';
@@ -127,7 +127,7 @@ class MagnitudeRange {
 
   // Whether the number may end after `i` digits of the fraction that equal a bound's digits.
   bool may_end(std::size_t i, bool at_low, bool at_high) const {
-    if (at_low && (i < least_.value.fraction.size() || !least_.inclusive)) return false;
+    if (at_low && (i < min_.value.fraction.size() || !min_.inclusive)) return false;
     return !at_high || i < greatest_->value.fraction.size() || greatest_->inclusive;
   }
 
@@ -160,7 +160,7 @@ class MagnitudeRange {
   }
 
   ByteGrammar& grammar_;
-  Bound least_;
+  Bound min_;
   std::optional<Bound> greatest_;
   bool has_fraction_;
   std::map<std::tuple<std::size_t, bool, bool>, ExprId> fractions_;

@@ -192,7 +192,7 @@ class SchemaReader {
     machine.limit_work(limit);
     SchemaJson found = SchemaJson::array();
     for (const SchemaJson& value : values) {
-      if (derives(machine, JsonGrammar::text_of(value))) found.push_back(value);
+      if (derives(machine, JsonGrammar::compact_json(value))) found.push_back(value);
     }
     grammar_.budget().charge((limit - machine.work_left()) / kWorkPerUnit);
     return found;

@@ -75,8 +75,7 @@ bool objects_differ(const SchemaJson& a, const SchemaJson& b, std::size_t depth)
   return false;
 }
 
-bool type_is_told_apart(const std::string& type, const SchemaJson& a, const SchemaJson& b,
-                        std::size_t depth) {
+bool differ_as(const std::string& type, const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   if (!may_have_type(a, type) || !may_have_type(b, type)) return true;
   if (type == "number") return is_below(a, b) || is_below(b, a);
   return type == "object" && (objects_differ(a, b, depth) || objects_differ(b, a, depth));
@@ -95,7 +94,7 @@ bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   if (part_is_disjoint(a, b, depth) || part_is_disjoint(b, a, depth)) return true;
   if (values_differ(a, b) || values_differ(b, a)) return true;
   for (const char* type : {"object", "array", "string", "number", "boolean", "null"}) {
-    if (!type_is_told_apart(type, a, b, depth)) return false;
+    if (!differ_as(type, a, b, depth)) return false;
   }
   return true;
 }
@@ -103,9 +102,9 @@ bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
 }  // namespace
 
 void require_disjoint(const std::vector<SchemaJson>& branches, const SchemaPlace& place) {
-  constexpr std::size_t kMostBranches = 100;
-  if (branches.size() > kMostBranches)
-    place.fail(fmt::format("at most {} branches", kMostBranches), std::to_string(branches.size()),
+  constexpr std::size_t kMaxBranches = 100;
+  if (branches.size() > kMaxBranches)
+    place.fail(fmt::format("at most {} branches", kMaxBranches), std::to_string(branches.size()),
                "use `anyOf`");
   for (std::size_t i = 0; i < branches.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

@@ -109,10 +109,10 @@ void SchemaPlace::fail_unsupported(std::string_view what, std::string_view advic
 }
 
 SchemaDocument::SchemaDocument(std::string_view text, LanguageBudget& budget) : budget_(budget) {
-  constexpr std::size_t kMostBytes = std::size_t{512} << 10;
-  require<RequestError>(text.size() <= kMostBytes,
+  constexpr std::size_t kMaxBytes = std::size_t{512} << 10;
+  require<RequestError>(text.size() <= kMaxBytes,
                         "the JSON Schema has {} bytes (expected at most {}); shorten it", text.size(),
-                        kMostBytes);
+                        kMaxBytes);
   const std::size_t valid = utf8::valid_length(text);
   require<RequestError>(valid == text.size(),
                         "the JSON Schema is not UTF-8 (expected text, found byte 0x{:02X} at offset {}); "
@@ -151,18 +151,18 @@ const SchemaJson* SchemaDocument::find(const std::string& reference, const Schem
 }
 
 void SchemaDocument::charge(std::size_t parts, const SchemaPlace& place) const {
-  constexpr std::size_t kMostParts = 300000;
+  constexpr std::size_t kMaxParts = 300000;
   work_ += parts;
-  if (work_ > kMostParts)
-    place.fail(fmt::format("at most {} parts when references and combinations are written out", kMostParts),
+  if (work_ > kMaxParts)
+    place.fail(fmt::format("at most {} parts when references and combinations are written out", kMaxParts),
                "more", "combine fewer schemas");
   budget_.charge(parts);
 }
 
 std::string SchemaDocument::shown(const SchemaJson& json) {
-  constexpr std::size_t kMost = 80;
+  constexpr std::size_t kMax = 80;
   std::string text = json.dump(-1, ' ', true, SchemaJson::error_handler_t::replace);
-  if (text.size() > kMost) text = text.substr(0, kMost) + "...";
+  if (text.size() > kMax) text = text.substr(0, kMax) + "...";
   return "`" + text + "`";
 }
 

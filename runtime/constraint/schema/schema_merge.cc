@@ -115,12 +115,12 @@ SchemaJson joined_patterns(const SchemaJson& a, const SchemaJson& b, const Schem
 }
 
 SchemaJson common_multiple(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) {
-  constexpr std::int64_t kMost = 1000000000;
+  constexpr std::int64_t kMax = 1000000000;
   const auto left = a.get<std::int64_t>();
   const auto right = b.get<std::int64_t>();
-  if (left <= 0 || right <= 0 || left > kMost || right > kMost)
+  if (left <= 0 || right <= 0 || left > kMax || right > kMax)
     place.at("multipleOf")
-        .fail(fmt::format("numbers from 1 to {}", kMost),
+        .fail(fmt::format("numbers from 1 to {}", kMax),
               SchemaDocument::shown(a) + " and " + SchemaDocument::shown(b), "correct them");
   return std::lcm(left, right);
 }

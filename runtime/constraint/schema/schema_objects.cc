@@ -91,7 +91,7 @@ class ObjectReader {
   }
 
   ExprId key_of(const std::string& name) {
-    if (!schema_.contains("propertyNames")) return grammar_.text(JsonGrammar::text_of(SchemaJson(name)));
+    if (!schema_.contains("propertyNames")) return grammar_.text(JsonGrammar::compact_json(SchemaJson(name)));
     return key_expr({{"const", name}});
   }
 

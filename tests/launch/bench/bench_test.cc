@@ -36,8 +36,8 @@ TEST(BenchSummary, IsTheMedianOfTheRunsAfterTheFirst) {
   EXPECT_EQ(several.runs, 4U);
   EXPECT_EQ(several.row.steps, 20U)
       << "of two in the middle the slower one, with all that was measured of it";
-  EXPECT_EQ(several.least, 10.0);
-  EXPECT_EQ(several.most, 90.0);
+  EXPECT_EQ(several.min, 10.0);
+  EXPECT_EQ(several.max, 90.0);
   EXPECT_EQ(several.spread(), 4.0);
   const BenchSummary one = summary_of({row_of(5)});
   EXPECT_EQ(one.runs, 1U);

@@ -93,7 +93,7 @@ TEST(Seq2Seq, GeneratePrintsTheDecodersTextWithoutThePrompt) {
   const TextSeq2Seq model;
   const Seq2SeqFixture fixture = reference::seq2seq_fixture("t5-v1_0-relu-tied");
   std::vector<TokenId> ids = fixture.input.ids;
-  const Finished by_text = run(2, {"generate", "--model", model.path(), "--prompt", TextSeq2Seq::text_of(ids),
+  const Finished by_text = run(2, {"generate", "--model", model.path(), "--prompt", TextSeq2Seq::decoded(ids),
                                    "--beams", "4", "--max-tokens", "8"});
   expect_success(by_text);
   ids.push_back(1);

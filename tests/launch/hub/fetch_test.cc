@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const fs::path& path) {
+std::string file_content(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
@@ -50,7 +50,7 @@ struct FetchUnderTest : HubUnderTest {
   }
 
   void expect_fetched() {
-    EXPECT_EQ(text_of(folder.path() / "weights"), content);
+    EXPECT_EQ(file_content(folder.path() / "weights"), content);
     EXPECT_EQ(folder.files(), std::vector<std::string>{"weights"}) << "nothing half done is left";
   }
 
@@ -180,7 +180,7 @@ TEST(LockedFile, IsTheOneOfThatNameAfterWaiting) {
   fs::remove(path);
   first.reset();
   other.join();
-  EXPECT_EQ(text_of(path), "x");
+  EXPECT_EQ(file_content(path), "x");
 }
 
 // Writing to a pipe would wait for a reader.
@@ -199,7 +199,7 @@ TEST(Fetch, ChecksSmallFiles) {
   test.hub.set_fault("config.json", {.times = 1, .is_corrupt = true});
   EXPECT_CONTAINS(test.error(), "expected the content with the checksum");
   test.fetch();
-  EXPECT_EQ(text_of(test.folder.path() / "config.json"), test.content);
+  EXPECT_EQ(file_content(test.folder.path() / "config.json"), test.content);
 }
 
 TEST(Fetch, CutsOffABodyWithoutEnd) {
@@ -284,11 +284,11 @@ TEST(CacheDestination, HasTheLayoutOfHuggingFacesTools) {
            {[](const auto&) {}, [](auto, auto) {}});
   const fs::path root = cache / "models--org--name";
   const fs::path snapshot = root / "snapshots" / FakeHub::kCommit;
-  EXPECT_EQ(text_of(root / "blobs" / test.file.checksum), test.content);
+  EXPECT_EQ(file_content(root / "blobs" / test.file.checksum), test.content);
   EXPECT_EQ(fs::read_symlink(snapshot / "weights"), "../../blobs/" + test.file.checksum);
   EXPECT_EQ(fs::read_symlink(snapshot / "folder/weights"), "../../../blobs/" + test.file.checksum);
-  EXPECT_EQ(text_of(snapshot / "folder/weights"), test.content);
-  EXPECT_EQ(text_of(root / "refs/main"), FakeHub::kCommit);
+  EXPECT_EQ(file_content(snapshot / "folder/weights"), test.content);
+  EXPECT_EQ(file_content(root / "refs/main"), FakeHub::kCommit);
   EXPECT_TRUE(fs::exists(cache / ".locks/models--org--name" / (test.file.checksum + ".lock")));
   EXPECT_FALSE(fs::exists(root / "blobs" / (test.file.checksum + ".incomplete")));
   EXPECT_EQ(test.ranges().size(), 1U) << "the same content is fetched once";

@@ -156,14 +156,14 @@ TEST(UsageAdvice, MessagesNameFlagsWithTheirDashes) {
 
 TEST(UsageAdvice, AbsurdSizesAreAnErrorInOurWords) {
   const CheckpointCopies copies;
-  for (const auto& [field, most] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& [field, max] : std::vector<std::pair<std::string, std::string>>{
            {"num_hidden_layers", "65536"}, {"num_attention_heads", "65536"}, {"hidden_size", "16777216"}}) {
     const std::filesystem::path model = copies.copy("llama-gqa", field);
     change_config(model, {{field, 1000000000}});
     for (const char* command : {"inspect", "plan"}) {
       SCOPED_TRACE(field + " " + command);
       expect_one_error(run(kNoMpirun, {command, "--model", (model / "config.json").string()}), 1,
-                       field + " must be at most " + most + ", found 1000000000; check config.json");
+                       field + " must be at most " + max + ", found 1000000000; check config.json");
     }
   }
 }

@@ -27,7 +27,7 @@ const std::vector<float> kBase = {std::log(2.0F), 0.0F, 0.0F};
 
 TEST(BaseRow, HasSixteenBitsPerToken) {
   const BaseRow row = base_row(kBase);
-  EXPECT_NEAR(row.least, std::log(0.25), 1e-6);
+  EXPECT_NEAR(row.min, std::log(0.25), 1e-6);
   EXPECT_NEAR(row.step, std::log(2.0) / 65535, 1e-9);
   EXPECT_EQ(row.steps, (std::vector<std::uint16_t>{65535, 0, 0, 0})) << "padded to an even number";
   // Logits more than 16 below the largest are raised to that bound.
@@ -47,7 +47,7 @@ TEST(BaseFile, HasTheBytesOfLlamaPerplexity) {
                            36);
   const BaseRow row = base_row(std::vector<float>{0.0F, std::log(2.0F), 0.0F});
   std::string bytes = header;
-  for (const float number : {row.step, row.least})
+  for (const float number : {row.step, row.min})
     bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
   bytes += std::string("\0\0\xff\xff\0\0\0\0", 8);
   const TemporaryDirectory folder;

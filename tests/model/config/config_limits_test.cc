@@ -19,8 +19,8 @@ using test::refusal_with;
 using test::small_config;
 
 TEST(ConfigLimits, RefusesMorePartsThanAProgramCanHold) {
-  const auto expected = [](const std::string& name, std::size_t most, std::size_t found) {
-    return fmt::format("config.json: {} must be at most {}, found {}; check config.json", name, most, found);
+  const auto expected = [](const std::string& name, std::size_t max, std::size_t found) {
+    return fmt::format("config.json: {} must be at most {}, found {}; check config.json", name, max, found);
   };
   for (const char* const name : {"num_hidden_layers", "n_layers"}) {
     json object = small_config();

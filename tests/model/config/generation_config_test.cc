@@ -160,7 +160,7 @@ TEST(GenerationConfig, RefusesSettingsOfCanvasesThatCannotBe) {
     EXPECT_THROW(load(text), Error) << text;
 }
 
-std::string text_of(const GenerationConfig& config) {
+std::string describe_config(const GenerationConfig& config) {
   const auto list = [](const auto& values) { return fmt::format("{};", fmt::join(values, ",")); };
   const SamplingParams& sampling = config.sampling;
   const GenerationDefaults& text = config.generation;
@@ -259,14 +259,14 @@ TEST(GenerationConfig, UsesEveryFieldOfTransformersOrReportsItOnceByName) {
                         {"continuous_batching_config", "{\"a\": 1}", nothing},
                         {"prefill_chunk_size", "5", nothing},
                         {"transformers_version", "\"5.0\"", nothing}};
-  const std::string base = text_of(load(R"({"do_sample": true})"));
+  const std::string base = describe_config(load(R"({"do_sample": true})"));
   std::vector<std::string> fields;
   for (const auto& [field, value, found] : cases) {
     const bool is_given = std::string_view(field) == "do_sample";
     const std::string text =
         is_given ? "{\"do_sample\": false}" : fmt::format(R"({{"do_sample": true, "{}": {}}})", field, value);
     const GenerationConfig config = load(text);
-    EXPECT_EQ(text_of(config) != base, found == honoured) << field;
+    EXPECT_EQ(describe_config(config) != base, found == honoured) << field;
     EXPECT_EQ(config.notice.empty(), found != said) << field;
     const std::string expected = found == said ? fmt::format("generation_config.json: {}", field) : "";
     EXPECT_CONTAINS(config.notice, expected);
@@ -293,12 +293,12 @@ TEST(GenerationConfig, TakesNumbersThatLimitNothing) {
   const GenerationConfig config =
       load(R"({"max_length": 1e12, "max_new_tokens": 4294967296, "do_sample": true, "top_k": 1e10,
            "eos_token_id": [2, 4294967295], "forced_eos_token_id": 4294967295})");
-  constexpr auto kMost = std::numeric_limits<int>::max();
-  EXPECT_EQ(config.generation.max_length, static_cast<std::size_t>(kMost));
-  EXPECT_EQ(config.generation.max_new_tokens, static_cast<std::size_t>(kMost));
-  EXPECT_EQ(config.sampling.top_k, kMost);
-  EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{2, kMost})) << "the engine says that it is unknown";
-  EXPECT_EQ(config.generation.forced_last, kMost);
+  constexpr auto kMax = std::numeric_limits<int>::max();
+  EXPECT_EQ(config.generation.max_length, static_cast<std::size_t>(kMax));
+  EXPECT_EQ(config.generation.max_new_tokens, static_cast<std::size_t>(kMax));
+  EXPECT_EQ(config.sampling.top_k, kMax);
+  EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{2, kMax})) << "the engine says that it is unknown";
+  EXPECT_EQ(config.generation.forced_last, kMax);
 }
 
 TEST(GenerationConfig, RefusesValuesThatCannotWork) {

@@ -63,7 +63,7 @@ TEST(IndexerConfig, KnowsWhetherLayersShareAChoice) {
   for (const auto& [fixture, are_shared] : {std::pair{"glm5dsa", false}, {"glm52dsa", true}}) {
     const ModelSpec spec = indexed_spec_with(fixture, json::object());
     EXPECT_EQ(shares_indexers(spec), are_shared) << fixture;
-    EXPECT_EQ(most_chosen(spec), 8U) << fixture;
+    EXPECT_EQ(max_chosen(spec), 8U) << fixture;
     EXPECT_TRUE(can_divide_layers(spec)) << fixture;
   }
 }

@@ -23,7 +23,7 @@ inline double value_of_e4m3(unsigned bits) {
 }
 
 // Returns the largest number of a type's bits.
-inline std::size_t most_of(WeightType type) {
+inline std::size_t max_bits(WeightType type) {
   return type == WeightType::int4_scaled || type == WeightType::nf4 ? 15 : 255;
 }
 
@@ -46,7 +46,7 @@ class RandomScaled {
     for (std::size_t k = 0; of.group == 0 && k < columns; ++k)
       list_.push_back(static_cast<std::uint16_t>(random.integer(0, 4)));
     for (std::size_t i = 0; i < rows * columns; ++i) {
-      auto element = static_cast<std::uint8_t>(random.integer(0, most_of(of.type)));
+      auto element = static_cast<std::uint8_t>(random.integer(0, max_bits(of.type)));
       if (of.type == WeightType::f8_e4m3 && (element & 0x7fU) == 0x7fU) element = 0;
       elements_.push_back(element);
     }
@@ -54,7 +54,7 @@ class RandomScaled {
       const bool is_new = row == 0 || row % of.row_block == 0;
       for (std::size_t g = 0; g < groups_; ++g) {
         const float scale = (random.number() + 1.5F) / 64;
-        const auto zero = static_cast<std::uint8_t>(random.integer(0, most_of(of.type)));
+        const auto zero = static_cast<std::uint8_t>(random.integer(0, max_bits(of.type)));
         scales_.push_back(is_new ? bits_of(scale) : scales_[scales_.size() - groups_]);
         zero_points_.push_back(is_new ? zero : zero_points_[zero_points_.size() - groups_]);
       }
@@ -65,15 +65,15 @@ class RandomScaled {
   }
 
   kernels::PackedLayout layout(std::size_t leaf = 0, bool same_bits = false) const {
-    std::size_t most = 1;
-    for (const std::uint8_t index : scale_rows_) most = std::max(most, index + std::size_t{1});
+    std::size_t max = 1;
+    for (const std::uint8_t index : scale_rows_) max = std::max(max, index + std::size_t{1});
     return {case_.type,
             rows_,
             columns_,
             same_bits,
             leaf,
             0,
-            {kernels::scaled_element(case_.type), case_.scale_type, case_.has_zero_points, most, groups_,
+            {kernels::scaled_element(case_.type), case_.scale_type, case_.has_zero_points, max, groups_,
              case_.group, case_.phase}};
   }
   std::vector<std::byte> packed(const kernels::PackedLayout& layout) {

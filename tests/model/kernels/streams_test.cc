@@ -174,7 +174,7 @@ TEST(Streams, AreAttendedToByTheirNormedProducts) {
 
 TEST(Streams, GetTheMagnitudeOfAnotherStreamIfTheyAreNotAlmostZero) {
   constexpr std::size_t kSize = 50;
-  constexpr float kLeast = 1e-5F;
+  constexpr float kMin = 1e-5F;
   Random random(2);
   const RandomTensor target(random, kRows, kSize, 2);
   const RandomTensor x(random, kRows, kSize, 3);
@@ -188,10 +188,10 @@ TEST(Streams, GetTheMagnitudeOfAnotherStreamIfTheyAreNotAlmostZero) {
   Matrix expected(x.view());
   for (std::size_t row = 0; row < kRows; ++row) {
     const double factor = std::sqrt(mean_square(target.view(), row)) /
-                          std::sqrt(std::max(mean_square(x.view(), row), double{kLeast}));
+                          std::sqrt(std::max(mean_square(x.view(), row), double{kMin}));
     for (std::size_t i = 0; i < kSize; ++i) expected(row, i) *= factor;
   }
-  kernels::match_magnitude(target.view(), kLeast, x.view());
+  kernels::match_magnitude(target.view(), kMin, x.view());
   EXPECT_CLOSE(x.view(), expected, kFloatNoise);
 }
 

@@ -28,8 +28,8 @@ CheckpointConfig random_config(Random& random, std::size_t ranks) {
   CheckpointConfig config;
   config.architecture = "LlamaForCausalLM";
   config.num_key_value_heads = random.integer(1, 4);
-  const std::size_t least = (ranks + config.num_key_value_heads - 1) / config.num_key_value_heads;
-  config.num_attention_heads = config.num_key_value_heads * random.integer(least, least + 3);
+  const std::size_t min = (ranks + config.num_key_value_heads - 1) / config.num_key_value_heads;
+  config.num_attention_heads = config.num_key_value_heads * random.integer(min, min + 3);
   config.head_dim = 2 * random.integer(1, 9);
   config.hidden_size = random.integer(8, 70);
   config.intermediate_size = random.integer(1, 150);
@@ -251,8 +251,8 @@ TEST(Model, UsesTheMemoryOfItsShape) {
                   decoder.workspace().capacity_bytes());
 
         const std::vector<TokenId> tokens(kLength, 1);  // equal tokens use the same experts
-        const std::size_t most = decoder.spec().recomputes ? kLength : chunk;  // tokens of the largest step
-        for (std::size_t step = 1; step <= most; ++step) {
+        const std::size_t max = decoder.spec().recomputes ? kLength : chunk;  // tokens of the largest step
+        for (std::size_t step = 1; step <= max; ++step) {
           decoder.restart();
           decoder.append(std::span(tokens).first(step));
         }

@@ -24,8 +24,8 @@ struct RandomBatch {
     }
   }
 
-  std::size_t up_to(std::size_t least, std::size_t most) {
-    return std::uniform_int_distribution<std::size_t>(least, most)(random);
+  std::size_t up_to(std::size_t min, std::size_t max) {
+    return std::uniform_int_distribution<std::size_t>(min, max)(random);
   }
 
   void append(std::size_t sequence) {

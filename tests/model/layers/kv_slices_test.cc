@@ -134,15 +134,15 @@ TEST(SharedCaches, TakeTheMemoryOfTheBestDivision) {
         std::vector<Range> read;
         for (std::size_t rank = 0; rank < ranks; ++rank)
           read.push_back(shard_heads(counts.heads, counts.kv_heads, {rank, ranks}).kv_heads);
-        double least = 0.0;
+        double min = 0.0;
         for (std::size_t begin = 0; begin < counts.kv_heads; ++begin) {
           for (std::size_t end = begin + 1; end <= counts.kv_heads; ++end) {
             const auto readers = std::ranges::count_if(
                 read, [&](Range heads) { return heads.begin < end && begin < heads.end; });
-            least = std::max(least, static_cast<double>(end - begin) / static_cast<double>(readers));
+            min = std::max(min, static_cast<double>(end - begin) / static_cast<double>(readers));
           }
         }
-        best += least / static_cast<double>(counts.kv_heads);
+        best += min / static_cast<double>(counts.kv_heads);
         ++layers;
       }
       EXPECT_LE(largest, 1.05 * whole * best / static_cast<double>(layers)) << fixture.name;

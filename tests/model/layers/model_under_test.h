@@ -57,6 +57,7 @@ class ModelUnderTest {
       table_.push_back(static_cast<std::int32_t>(blocks_ - block));
   }
 
+  // The tokens whose logits this rank computes.
   Range local_vocab() const { return vocab_; }
   const Workspace& workspace() const { return workspace_; }
   const Model& model() const { return model_; }
@@ -221,7 +222,7 @@ class ModelUnderTest {
   Options options_;
   TpRank tp_;
   Model model_;
-  Range vocab_ = model_.local_vocab();
+  Range vocab_ = model_.tables().head ? model_.tables().head->tokens() : Range{};
   std::size_t blocks_;
   KvCache cache_;
   Workspace workspace_;

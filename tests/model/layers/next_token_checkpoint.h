@@ -95,7 +95,7 @@ struct NextTokenLayout {
 
 // The config of the language model.
 template <class Json>
-Json& text_of(Json& config) {
+Json& text_config(Json& config) {
   return config.contains("text_config") ? config["text_config"] : config;
 }
 
@@ -109,7 +109,7 @@ inline std::size_t last_with_attention(const nlohmann::json& text) {
 }
 
 inline NextTokenLayout layout_of(const nlohmann::json& config) {
-  const nlohmann::json& text = text_of(config);
+  const nlohmann::json& text = text_config(config);
   const std::string architecture = config["architectures"][0];
   const std::string part = architecture.starts_with("Kimi") ? "language_model." : "";
   const bool is_inside = part.empty() && config.contains("text_config");
@@ -175,8 +175,8 @@ inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool 
   for (const auto& [name, values] : tensors) {
     if (name.starts_with(layout.like)) add(layout.block + name.substr(layout.like.size()), values.shape);
   }
-  const std::size_t hidden = text_of(config)["hidden_size"];
-  const std::size_t vocab = text_of(config)["vocab_size"];
+  const std::size_t hidden = text_config(config)["hidden_size"];
+  const std::size_t vocab = text_config(config)["vocab_size"];
   add(layout.projection + ".weight", {hidden, 2 * hidden});
   for (const std::string& norm : {layout.embedding_norm, layout.state_norm, layout.final_norm})
     add(norm + ".weight", {hidden});
@@ -185,7 +185,7 @@ inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool 
     add(layout.lm_head + ".weight", {vocab, hidden});
   }
   tensors.merge(added);
-  if (layout.block.starts_with(layout.body)) text_of(config)["num_nextn_predict_layers"] = 1;
+  if (layout.block.starts_with(layout.body)) text_config(config)["num_nextn_predict_layers"] = 1;
 }
 
 // Writes a fixture's checkpoint with an untrained layer.

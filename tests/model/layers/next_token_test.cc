@@ -46,7 +46,7 @@ std::vector<float> what_it_reads(const json& config, const Tensors& tensors, Tok
   const auto of = [&](const std::string& layer) -> const Values& { return tensors.at(layer + ".weight"); };
   const bool has_table = tensors.contains(layout.embed_tokens + ".weight");
   const Values& table = of(has_table ? layout.embed_tokens : layout.body + layout.table);
-  const double eps = test::text_of(config)["rms_norm_eps"];
+  const double eps = test::text_config(config)["rms_norm_eps"];
   const std::size_t size = table.columns();
   std::vector<double> both = normed(table.elements.data() + static_cast<std::size_t>(token) * size,
                                     of(layout.embedding_norm), layout.norm_offset, eps);
@@ -83,7 +83,7 @@ std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
   const std::string own_head = layout.lm_head + ".weight";
   const std::string head = tensors.contains(layout.model_head) ? layout.model_head : table_name;
   alone[layout.model_head] = tensors.at(tensors.contains(own_head) ? own_head : head);
-  json& text = test::text_of(config);
+  json& text = test::text_config(config);
   text["num_hidden_layers"] = 1;
   text["num_nextn_predict_layers"] = 0;
   text["first_k_dense_replace"] = 0;

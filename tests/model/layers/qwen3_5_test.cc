@@ -82,7 +82,7 @@ TEST(Qwen35, ReadsExpertsUnderAllTheirNames) {
 
 std::string refusal_of(const std::string& field, const json& value) {
   json config = test::config_in(reference::fixture("qwen35").folder);
-  test::text_of(config)[field] = value;
+  test::text_config(config)[field] = value;
   return test::error_of<ConfigError>([&] { make_spec(parse_config(config.dump(), "config.json")); });
 }
 

@@ -77,7 +77,8 @@ class Sequences {
   // Returns the logits of the prompt's tokens from `first` on, computed in one step.
   std::vector<float> expected(std::size_t first = 0) {
     const std::vector<float> all = step({{2, {0, prompt_size()}, {.slot = 5, .saves = {}}}});
-    return {all.begin() + static_cast<std::ptrdiff_t>(first * decoder_.local_vocab().size()), all.end()};
+    return {all.begin() + static_cast<std::ptrdiff_t>(first * decoder_.tables().head->tokens().size()),
+            all.end()};
   }
 
   const StateCache& states() const { return cache_.states(); }

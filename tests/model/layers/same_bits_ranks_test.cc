@@ -123,15 +123,15 @@ bool runs_all() {
   return value != nullptr && std::string_view(value) == "all";
 }
 
-// Returns some numbers of ranks up to `most`, chunks and threads, with private and with shared caches, or all
+// Returns some numbers of ranks up to `max`, chunks and threads, with private and with shared caches, or all
 // combinations.
-std::vector<Division> divisions(std::size_t most) {
+std::vector<Division> divisions(std::size_t max) {
   if (!runs_all()) {
-    return {{1, 7, 2, false}, {2, 512, 3, true},     {3, 1, 1, false},
-            {3, 7, 3, true},  {most, 512, 1, false}, {most, 1, 2, true}};
+    return {{1, 7, 2, false}, {2, 512, 3, true},    {3, 1, 1, false},
+            {3, 7, 3, true},  {max, 512, 1, false}, {max, 1, 2, true}};
   }
   std::vector<Division> all;
-  for (std::size_t ranks = 1; ranks <= most; ++ranks) {
+  for (std::size_t ranks = 1; ranks <= max; ++ranks) {
     for (const std::size_t chunk : {1U, 7U, 512U}) {
       for (const int threads : {1, 2, 3}) {
         all.push_back({ranks, chunk, threads, false});
@@ -142,11 +142,11 @@ std::vector<Division> divisions(std::size_t most) {
   return all;
 }
 
-void expect_same_bits(Groups& groups, const TestedModel& model, std::size_t most, const std::string& name) {
+void expect_same_bits(Groups& groups, const TestedModel& model, std::size_t max, const std::string& name) {
   Communicator self(MPI_COMM_SELF);
   const OwnLogits whole = logits_of(self, model, {1, 512, 1, false});
-  for (const Division& division : divisions(most)) {
-    if (division.ranks > most) continue;
+  for (const Division& division : divisions(max)) {
+    if (division.ranks > max) continue;
     Communicator* const comm = groups.of(division.ranks);
     if (comm == nullptr) continue;
     const OwnLogits part = logits_of(*comm, model, division);
@@ -161,13 +161,13 @@ constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::b
                                  WeightType::int4};
 
 // Layers may have different numbers of heads, and each rank needs one in each layer.
-std::size_t most_ranks(const ModelSpec& spec) {
-  std::size_t most = std::min(leaf_heads(spec), test::world().size());
+std::size_t max_ranks(const ModelSpec& spec) {
+  std::size_t max = std::min(leaf_heads(spec), test::world().size());
   for (const BlockSpec& block : spec.blocks) {
     if (const auto* const attention = std::get_if<AttentionSpec>(&block.attention))
-      most = std::min(most, attention->num_attention_heads);
+      max = std::min(max, attention->num_attention_heads);
   }
-  return most;
+  return max;
 }
 
 TEST(SameBits, OnAnyNumberOfRanks) {
@@ -178,7 +178,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     ModelSpec spec = make_spec(load_config(fixture.folder));
     spec.same_bits = true;
-    const std::size_t most = most_ranks(spec);
+    const std::size_t max = max_ranks(spec);
     const std::size_t columns = intermediate_size(spec.blocks.back().feed_forward);
     divided += columns / leaf_of(columns, leaf_heads(spec)) >= 2 ? 1 : 0;
     // Each fixture runs in one type, a few in all types.
@@ -187,7 +187,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
       constexpr KvType kKvTypes[] = {KvType::f32, KvType::bf16, KvType::int8};
       expect_same_bits(groups,
                        {spec, *source, fixture.prompt, kTypes[type], kKvTypes[index % std::size(kKvTypes)]},
-                       most, fixture.name);
+                       max, fixture.name);
     }
     ++index;
   }

@@ -135,7 +135,7 @@ std::string naively_split(const std::vector<NaiveToken>& tokens, const std::stri
 TEST(AddedTokens, AreFoundByTheRulesInAnyCombination) {
   std::mt19937 random(11);
   const auto coin = [&] { return random() % 2 == 0; };
-  const auto text_of = [&](std::size_t size) {
+  const auto random_text = [&](std::size_t size) {
     std::string text;
     for (std::size_t i = 0; i < size; ++i) text += "aAb  -"[random() % 6];
     return text;
@@ -147,8 +147,8 @@ TEST(AddedTokens, AreFoundByTheRulesInAnyCombination) {
     std::vector<NaiveToken> normalized_tokens;
     std::set<std::string> contents;
     for (int id = 1; id <= 6; ++id) {
-      std::string content = text_of(1 + random() % 3);
-      while (!contents.insert(content).second) content = text_of(1 + random() % 3);
+      std::string content = random_text(1 + random() % 3);
+      while (!contents.insert(content).second) content = random_text(1 + random() % 3);
       const json flags = {{"special", coin()},
                           {"normalized", coin()},
                           {"lstrip", coin()},
@@ -166,7 +166,7 @@ TEST(AddedTokens, AreFoundByTheRulesInAnyCombination) {
     }
     const AddedTokens under_test = added(tokens);
     for (int i = 0; i < 10; ++i) {
-      const std::string text = text_of(random() % 16);
+      const std::string text = random_text(random() % 16);
       const std::string low = lowered(text);
       const std::string raw_result = shown(under_test.split_raw(MarkedText(text)), text);
       ASSERT_EQ(raw_result, naively_split(raw_tokens, text)) << json(tokens) << " in '" << text << "'";

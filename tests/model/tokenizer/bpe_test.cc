@@ -149,7 +149,7 @@ TEST(Bpe, GivesTheSameTokensInManyThreads) {
       std::string word;
       for (unsigned i = 0, n = 1 + random() % 12; i < n; ++i) word += random() % 2 ? "a" : "b";
       std::string joined;
-      for (const TokenId id : encoded(bpe, word)) joined += *bpe.vocabulary().text_of(id);
+      for (const TokenId id : encoded(bpe, word)) joined += *bpe.vocabulary().find_text(id);
       ASSERT_EQ(joined, word);
     }
   };

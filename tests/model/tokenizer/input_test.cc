@@ -24,7 +24,7 @@ Ids ids_of(const Tokenizer& tokenizer, const std::string& text) {
   return tokenizer.encode(text, AddSpecial::no);
 }
 
-std::string text_of(const Tokenizer& tokenizer, const Ids& ids) {
+std::string decoded_text(const Tokenizer& tokenizer, const Ids& ids) {
   return tokenizer.decode(ids, SkipSpecial::no);
 }
 
@@ -72,7 +72,7 @@ TEST(InputText, WritesAddedTokensThatAreText) {
                              added(304, "<turn>", is_text)};
   const Tokenizer plain = testing::load_tokenizer(content);
   EXPECT_EQ(ids_of(plain, MarkedText::input("<think>    <turn>")), (Ids{300, 301, 304}));
-  EXPECT_EQ(text_of(plain, ids_of(plain, MarkedText::input("<|fim|><｜fim｜>"))), "<|fim|><｜fim｜>");
+  EXPECT_EQ(decoded_text(plain, ids_of(plain, MarkedText::input("<|fim|><｜fim｜>"))), "<|fim|><｜fim｜>");
   for (const TokenId id : ids_of(plain, MarkedText::input("<|fim|><｜fim｜>")))
     EXPECT_LT(id, 300) << "control tokens by their shape";
   EXPECT_EQ(ids_of(plain, MarkedText("<|fim|><｜fim｜>")), (Ids{302, 303}));
@@ -152,7 +152,7 @@ TEST(InputText, IsAllOfATextWhoseBordersTheNormalizerRemoves) {
 
 TEST(InputText, MayBeAnyBytes) {
   const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());
-  EXPECT_EQ(text_of(tokenizer, ids_of(tokenizer, with_input("a\xFF", "b\xC3<|end|>", "c"))),
+  EXPECT_EQ(decoded_text(tokenizer, ids_of(tokenizer, with_input("a\xFF", "b\xC3<|end|>", "c"))),
             "a\uFFFDb\uFFFD<|end|>c");
 }
 

@@ -112,7 +112,7 @@ TEST(WordEndDecoder, SettlesAWordAndStillSeparatesTheNext) {
     TokenDecoder decoder = TokenDecoder::from_json(testing::node_of(word_end));
     std::string text;
     decoder.push("a</w>", text);
-    decoder.settle(text);
+    decoder.flush(text);
     EXPECT_EQ(text, "a");
     if (goes_on) decoder.push("b</w>", text);
     decoder.finish(text);
@@ -147,7 +147,7 @@ TEST(TokenDecoder, SettlesAllButAnUnfinishedCharacter) {
   std::string text;
   for (const char* token : {" a", "<0xC3>", "<0xA9>", "<0xC3>"}) decoder.push(token, text);
   EXPECT_EQ(text, "a");
-  decoder.settle(text);
+  decoder.flush(text);
   EXPECT_EQ(text, "aé");
   decoder.push("<0xA9>", text);
   decoder.finish(text);

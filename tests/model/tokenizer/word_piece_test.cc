@@ -28,7 +28,7 @@ Texts pieces_of(const WordPiece& model, const std::string& word) {
   Ids ids;
   model.encode(word, ids);
   Texts texts;
-  for (const TokenId id : ids) texts.emplace_back(*model.vocabulary().text_of(id));
+  for (const TokenId id : ids) texts.emplace_back(*model.vocabulary().find_text(id));
   return texts;
 }
 

@@ -3,6 +3,7 @@
 
 #include "model/kernels/scaled_weight.h"
 #include "model/weights/open_checkpoint.h"
+#include "tests/model/weights/listed_types.h"
 #include "tests/reference/random.h"
 
 #include <algorithm>
@@ -138,7 +139,7 @@ TEST(FourBitFloats, HoldTheFormatsValuesBitForBit) {
 TEST(FourBitFloats, AreNamed) {
   const auto types_of = [](FourBitFormat format) {
     const FourBitFloats weight(random_numbers(kFourBitRows * 256), kFourBitRows, 256, format);
-    return text_of_all(FourBitFolder(weight.tensors("w"), format).open()->types());
+    return test::listed_types(FourBitFolder(weight.tensors("w"), format).open()->types());
   };
   EXPECT_EQ(types_of(FourBitFormat::modelopt), "NVFP4 as nvfp4");
   EXPECT_EQ(types_of(FourBitFormat::packed), "NVFP4 as nvfp4");

@@ -1,6 +1,7 @@
 #include "model/weights/gguf_checkpoint.h"
 
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/model/weights/listed_types.h"
 
 #include <numeric>
 #include <tuple>
@@ -173,15 +174,15 @@ TEST_F(GgufCheckpointTest, ReportsStoredTypesAndTypesInMemory) {
   EXPECT_EQ(types[0].type, "Q4_K");
   EXPECT_EQ(types[0].elements, 1024U);
   EXPECT_EQ(types[2].held_as, std::nullopt);
-  EXPECT_EQ(text_of_all(types), "Q4_K as q4_k, Q6_K as q6_k, F32 as f32, Q4_0 as int4");
-  EXPECT_EQ(text_of_rounded(types), "");
+  EXPECT_EQ(test::listed_types(types), "Q4_K as q4_k, Q6_K as q6_k, F32 as f32, Q4_0 as int4");
+  EXPECT_EQ(list_rounded(types), "");
 
   // Columns of the file are GPT-2's input features, and groups of rows.
   const auto gpt2 = open(model("gpt2")
                              .tensor("token_embd.weight", {1, 256}, "Q4_K", std::string(144, '\1'))
                              .tensor("blk.0.attn_qkv.weight", {2, 256}, "Q4_K", std::string(288, '\1')));
-  EXPECT_EQ(text_of_all(gpt2->types()), "Q4_K as bf16, Q4_K as q4_k");
-  EXPECT_EQ(text_of_rounded(gpt2->types()), "Q4_K as bf16");
+  EXPECT_EQ(test::listed_types(gpt2->types()), "Q4_K as bf16, Q4_K as q4_k");
+  EXPECT_EQ(list_rounded(gpt2->types()), "Q4_K as bf16");
   EXPECT_EQ(gpt2->group_type("transformer.h.0.attn.c_attn.weight", {0, 256}), std::nullopt);
 }
 

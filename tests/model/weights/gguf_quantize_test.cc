@@ -2,6 +2,7 @@
 
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "tests/reference/gguf.h"
+#include "tp/error.h"
 
 #include <bit>
 #include <cmath>
@@ -68,7 +69,6 @@ constexpr Known kKnown[] = {
 TEST(GgufQuantize, IsAtLeastAsExactAsGgmlForAllTypes) {
   for (const Known& known : kKnown) {
     const GgufType& type = *find_gguf_type(known.type);
-    ASSERT_TRUE(can_quantize(type)) << known.type;
     double squares = 0.0;
     constexpr unsigned kRows = 16;
     for (unsigned seed = 0; seed < kRows; ++seed) {
@@ -85,7 +85,13 @@ TEST(GgufQuantize, KnowsAllTypesThatCanBeReadWithElementsOfTheirOwnBits) {
     const bool has_codes = type.name.starts_with("IQ1") || type.name.starts_with("IQ2") ||
                            type.name.starts_with("IQ3") || type.name.starts_with("TQ") ||
                            type.name == "NVFP4";
-    EXPECT_EQ(can_quantize(type), type.readable && !has_codes) << type.name;
+    const std::vector<float> row(type.block_elements);
+    std::vector<std::byte> bytes(type.block_bytes);
+    if (type.readable && !has_codes) {
+      EXPECT_NO_THROW(quantize(type, row, bytes.data())) << type.name;
+    } else {
+      EXPECT_THROW(quantize(type, row, bytes.data()), CheckpointError) << type.name;
+    }
   }
 }
 
@@ -113,9 +119,9 @@ std::vector<float> rounded_to_nearest(const Naive& type, std::span<const float> 
       const auto group = row.subspan(first, type.group);
       const auto [low, high] = std::minmax_element(group.begin(), group.end());
       const float offset = type.has_offsets ? std::min(*low, 0.0F) : 0.0F;
-      const float most = std::max(std::abs(*low), std::abs(*high));
+      const float max = std::max(std::abs(*low), std::abs(*high));
       scales.push_back(type.has_offsets ? (*high - offset) / static_cast<float>(type.levels - 1)
-                                        : most / static_cast<float>(type.levels / 2 - 1));
+                                        : max / static_cast<float>(type.levels / 2 - 1));
       offsets.push_back(offset);
     }
     const float unit = *std::max_element(scales.begin(), scales.end()) / static_cast<float>(type.scales);

@@ -14,7 +14,7 @@ namespace {
 
 using test::TemporaryDirectory;
 
-std::string text_of(const std::filesystem::path& file) {
+std::string file_content(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
@@ -75,7 +75,7 @@ TEST(GgufWriter, CopiesValuesOfAnotherFile) {
   GgufValues values;
   for (const auto& [key, value] : files.metadata().values()) values.copy(key, value);
   GgufWriter(second, values, tensors).finish();
-  EXPECT_EQ(text_of(first), text_of(second));
+  EXPECT_EQ(file_content(first), file_content(second));
 }
 
 TEST(NewFile, HasItsNameOnlyWhenItIsFinished) {
@@ -89,13 +89,13 @@ TEST(NewFile, HasItsNameOnlyWhenItIsFinished) {
     file.write(0, std::as_bytes(std::span(text)));
     EXPECT_TRUE(std::filesystem::exists(file.unfinished()));
   }
-  EXPECT_EQ(text_of(path), "before");
+  EXPECT_EQ(file_content(path), "before");
   NewFile file(path);
   EXPECT_THROW(NewFile{path}, Error) << "another process is writing it";
   file.reserve(text.size());
   file.write(0, std::as_bytes(std::span(text)));
   file.finish();
-  EXPECT_EQ(text_of(path), text);
+  EXPECT_EQ(file_content(path), text);
   EXPECT_FALSE(std::filesystem::exists(file.unfinished()));
 }
 

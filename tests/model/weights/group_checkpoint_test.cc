@@ -1,6 +1,7 @@
 #include "model/weights/quantized/group_checkpoint.h"
 
 #include "model/weights/open_checkpoint.h"
+#include "tests/model/weights/listed_types.h"
 #include "tests/reference/four_bit_floats.h"
 #include "tests/reference/group_quantized.h"
 #include "tests/reference/random.h"
@@ -162,8 +163,8 @@ TEST(GroupCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
   directory.write("model.safetensors", test::safetensors_file(tensors));
   const auto source = open_checkpoint(directory.path());
   EXPECT_EQ(source->group_type("w", {0, 150}), WeightType::f8_e4m3);
-  EXPECT_EQ(text_of_all(source->types()), "F8_E4M3, blocks of 128 x 128 as f8_e4m3");
-  EXPECT_EQ(text_of_rounded(source->types()), "");
+  EXPECT_EQ(test::listed_types(source->types()), "F8_E4M3, blocks of 128 x 128 as f8_e4m3");
+  EXPECT_EQ(list_rounded(source->types()), "");
   for (const TensorSlice slice : {TensorSlice{{0, 300}, {0, 150}}, TensorSlice{{120, 260}, {77, 131}}}) {
     const std::vector<float> values = read(*source, "w", shape, slice);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -232,7 +233,7 @@ TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsByTheirTensors) {
     const auto source = folder.open();
     EXPECT_EQ(read(*source, "a.weight", kShape, TensorSlice::whole(kShape)), f8.values());
     EXPECT_EQ(read(*source, "b.weight", kShape, TensorSlice::whole(kShape)), f4.values());
-    EXPECT_EQ(text_of_all(source->types()), "F8_E4M3, one scale as f8_e4m3, NVFP4 as nvfp4");
+    EXPECT_EQ(test::listed_types(source->types()), "F8_E4M3, one scale as f8_e4m3, NVFP4 as nvfp4");
   }
 }
 
@@ -259,7 +260,7 @@ TEST(GroupCheckpoint, KnowsTheScalesOfF8ByTheirShape) {
     const std::vector<TestTensor> tensors = {{"w", "F8_E4M3", {300, 150}, std::string(300 * 150, '1')},
                                              scales};
     const Folder folder(tensors, {{"quant_method", "fp8"}, {"weight_block_size", {100, 50}}});
-    return text_of_all(folder.open()->types());
+    return test::listed_types(folder.open()->types());
   };
   const auto floats = [](std::size_t count) { return std::string(count * 4, '\0'); };
   EXPECT_EQ(types_with({"w_scale_inv", "F32", {3, 3}, floats(9)}), "F8_E4M3, blocks of 100 x 50 as f8_e4m3");
@@ -307,8 +308,8 @@ TEST(GroupCheckpoint, HasTheWeightsInPlaceOfTheirParts) {
   const auto source = Folder(tensors, reference::quantization_config(GroupFormat::gptq, 64)).open();
   EXPECT_EQ(source->names(), (std::vector<std::string>{"a.weight", "b.weight"}));
   EXPECT_TRUE(source->contains("a.weight"));
-  EXPECT_EQ(text_of_all(source->types()), "GPTQ int4, groups of 64 as int4_g64, F32 as f32");
-  EXPECT_EQ(text_of_rounded(source->types()), "");
+  EXPECT_EQ(test::listed_types(source->types()), "GPTQ int4, groups of 64 as int4_g64, F32 as f32");
+  EXPECT_EQ(list_rounded(source->types()), "");
   EXPECT_EQ(source->group_type("a.weight", {32, 96}), WeightType::int4_g64);
   EXPECT_EQ(source->dtype("a.weight"), DType::f32);
   EXPECT_EQ(source->group_type("b.weight", {0, 3}), std::nullopt);

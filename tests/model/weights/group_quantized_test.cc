@@ -62,7 +62,7 @@ constexpr Case kCases[] = {
     four_bit_floats(nullptr, FourBitFormat::nf4_double, 64),
 };
 
-std::string text_of(const Case& of) {
+std::string case_name(const Case& of) {
   const std::string model = of.fixture != nullptr ? "fixture" : "random";
   if (of.floats4) return fmt::format("{}_{}", model, reference::name_of(*of.floats4));
   if (of.f8) return fmt::format("{}_f8_of_{}_x_{}", model, of.f8->rows, of.f8->columns);
@@ -83,7 +83,7 @@ struct TestedModel {
 
 const TestedModel& model_of(const Case& of) {
   static std::map<std::string, TestedModel> models;
-  return models.try_emplace(text_of(of), of).first->second;
+  return models.try_emplace(case_name(of), of).first->second;
 }
 
 class GroupQuantizedModel : public testing::TestWithParam<Case> {
@@ -319,7 +319,7 @@ TEST(Mxfp4Checkpoint, HoldsTheExpertsOfAStackInFourBitsExactly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, GroupQuantizedModel, testing::ValuesIn(kCases),
-                         [](const auto& info) { return text_of(info.param); });
+                         [](const auto& info) { return case_name(info.param); });
 
 }  // namespace
 }  // namespace tp

@@ -21,7 +21,7 @@ using test::error_of;
 using test::resident_file_bytes;
 using test::TemporaryDirectory;
 
-std::string text_of(const MappedFile& file) {
+std::string file_content(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
@@ -34,7 +34,7 @@ unsigned sum_of(const MappedFile& file) {
 TEST(MappedFile, HoldsTheFilesBytesAndName) {
   const TemporaryDirectory directory;
   const MappedFile file(directory.write("some.bin", "hello"));
-  EXPECT_EQ(text_of(file), "hello");
+  EXPECT_EQ(file_content(file), "hello");
   EXPECT_EQ(file.name(), "some.bin");
 }
 
@@ -43,9 +43,9 @@ TEST(MappedFile, MovesWithItsMapping) {
   MappedFile first(directory.write("first", "one"));
   MappedFile second(directory.write("second", "two"));
   second = std::move(first);
-  EXPECT_EQ(text_of(second), "one");
+  EXPECT_EQ(file_content(second), "one");
   const MappedFile third(std::move(second));
-  EXPECT_EQ(text_of(third), "one");
+  EXPECT_EQ(file_content(third), "one");
   EXPECT_EQ(third.name(), "first");
 }
 
@@ -154,7 +154,7 @@ TEST(MappedFile, TakesAnyRangeAsDone) {
       if (begin <= end) file.advise_done({begin, end});
     }
   }
-  EXPECT_EQ(text_of(file), std::string(10000, 'x'));
+  EXPECT_EQ(file_content(file), std::string(10000, 'x'));
 }
 
 }  // namespace

@@ -80,23 +80,25 @@ TEST(HostRegion, MayBeLargerThanTheMemory) {
 TEST(HostRegion, NamesTheRankThatOthersWaitForLong) {
   Communicator& world = test::world();
   if (world.size() == 1) GTEST_SKIP() << "one rank";
-  std::vector<std::string> told;
-  Communicator comm(world.handle(), {.on_long_wait = [&](const std::string& text) { told.push_back(text); },
-                                     .patience = 0.3});
+  std::vector<std::string> messages;
+  Communicator comm(
+      world.handle(),
+      {.on_long_wait = [&](const std::string& text) { messages.push_back(text); }, .patience = 0.3});
   const auto region = region_of(comm, all_ranks(comm), 1);
   const std::size_t late = comm.size() - 1;
   const std::string text = fmt::format("in an exchange within the host for rank {} (process ", late);
   bool named = false;
   for (int attempt = 0; attempt < 10 && !named; ++attempt) {
     barrier(comm);
-    told.clear();
+    messages.clear();
     if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(800));
     region->synchronize();
-    const bool as_expected =
-        comm.is_root() ? told.size() == 1 && told.front().find(text) != std::string::npos : told.empty();
+    const bool as_expected = comm.is_root()
+                                 ? messages.size() == 1 && messages.front().find(text) != std::string::npos
+                                 : messages.empty();
     named = max_over_ranks(comm, as_expected ? 0 : 1) == 0;
   }
-  EXPECT_TRUE(named) << fmt::format("{}", fmt::join(told, "\n"));
+  EXPECT_TRUE(named) << fmt::format("{}", fmt::join(messages, "\n"));
 }
 
 // If a rank never comes, the other ranks stop waiting and name it.

@@ -96,19 +96,19 @@ struct Impatient {
       : placement(find_placement(world.handle(), group)),
         patience{
             placement,
-            {.on_long_wait = [this](const std::string& text) { told.push_back(text); }, .patience = 0.3}},
+            {.on_long_wait = [this](const std::string& text) { messages.push_back(text); }, .patience = 0.3}},
         exchange(world.handle(), patience),
         sums(world.handle(), patience, exchange) {}
 
   // Whether it got one report that contains all of `parts`.
-  bool was_told(std::initializer_list<std::string> parts) const {
-    return told.size() == 1 && std::ranges::all_of(parts, [&](const std::string& part) {
-             return told.front().find(part) != std::string::npos;
+  bool has_message(std::initializer_list<std::string> parts) const {
+    return messages.size() == 1 && std::ranges::all_of(parts, [&](const std::string& part) {
+             return messages.front().find(part) != std::string::npos;
            });
   }
-  std::string all() const { return fmt::format("{}", fmt::join(told, "\n")); }
+  std::string all() const { return fmt::format("{}", fmt::join(messages, "\n")); }
 
-  std::vector<std::string> told;
+  std::vector<std::string> messages;
   Placement placement;
   Patience patience;
   Exchange exchange;
@@ -121,7 +121,7 @@ bool finds(Communicator& world, Impatient& ranks, std::size_t late, const std::f
            const std::function<bool()>& as_expected) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     barrier(world);
-    ranks.told.clear();
+    ranks.messages.clear();
     if (world.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(800));
     call();
     if (max_over_ranks(world, as_expected() ? 0 : 1) == 0) return true;
@@ -145,9 +145,9 @@ TEST(LongWaits, AreReportedOnceByTheFirstWaitingRank) {
             ranks.sums(std::span<const float>(data), {data.data(), false});
           },
           [&] {
-            if (world.rank() != speaker) return ranks.told.empty();
+            if (world.rank() != speaker) return ranks.messages.empty();
             // There is no second rank, and the rank is not stopped.
-            return ranks.was_told({text}) && ranks.told.front().find(',') == std::string::npos;
+            return ranks.has_message({text}) && ranks.messages.front().find(',') == std::string::npos;
           }))
           << way << ", " << late << " late: " << ranks.all();
     }
@@ -157,7 +157,7 @@ TEST(LongWaits, AreReportedOnceByTheFirstWaitingRank) {
 TEST(LongWaits, ForRankZerosNextCommandAreNotReported) {
   Communicator& world = test::world();
   Impatient ranks(world);
-  const auto none = [&] { return ranks.told.empty(); };
+  const auto none = [&] { return ranks.messages.empty(); };
   EXPECT_TRUE(finds(
       world, ranks, 0, [&] { first_error(ranks.exchange, ""); }, none))
       << ranks.all();
@@ -170,8 +170,8 @@ TEST(LongWaits, ForASlowlyLoadingRankAreReported) {
   EXPECT_TRUE(finds(
       world, ranks, 1, [&] { first_error(ranks.exchange, ""); },
       [&] {
-        return world.is_root() ? ranks.was_told({"in a synchronization of all ranks for rank 1 ("})
-                               : ranks.told.empty();
+        return world.is_root() ? ranks.has_message({"in a synchronization of all ranks for rank 1 ("})
+                               : ranks.messages.empty();
       }))
       << ranks.all();
 }
@@ -188,9 +188,9 @@ TEST(LongWaits, BetweenHostsNameTheRanksThatMayBeMissing) {
       },
       [&] {
         // The report names only rank 3 if it is visible, otherwise its host.
-        if (world.rank() == 2) return ranks.was_told({"for rank 3 ("});
-        if (world.rank() == 0) return ranks.was_told({"for rank 2 (", ", rank 3 ("});
-        return ranks.told.empty();
+        if (world.rank() == 2) return ranks.has_message({"for rank 3 ("});
+        if (world.rank() == 0) return ranks.has_message({"for rank 2 (", ", rank 3 ("});
+        return ranks.messages.empty();
       }))
       << ranks.all();
 }

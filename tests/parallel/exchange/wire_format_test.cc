@@ -56,9 +56,9 @@ TEST(WireFormat, Int8ErrsByHalfAStepOfItsGroupAtMost) {
       float largest = 0.0F;
       for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(values[i]));
       // The scale is rounded up to 8 bits.
-      const float most = largest / 127.0F * (1.0F + std::ldexp(1.0F, -7)) / 2 * 1.0001F;
+      const float max = largest / 127.0F * (1.0F + std::ldexp(1.0F, -7)) / 2 * 1.0001F;
       for (std::size_t i = begin; i < end; ++i)
-        EXPECT_LE(std::abs(received[i] - values[i]), most) << size << ", " << i;
+        EXPECT_LE(std::abs(received[i] - values[i]), max) << size << ", " << i;
     }
   }
 }

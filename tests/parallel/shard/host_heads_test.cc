@@ -21,15 +21,15 @@ std::vector<Range> heads_read(std::size_t heads, std::size_t kv_heads, std::size
 
 // Returns the largest part that some rank must have, in heads: a run of heads has only its readers' room.
 double least_largest_part(const std::vector<Range>& read) {
-  double least = 0.0;
+  double min = 0.0;
   for (std::size_t begin = 0; begin < read.back().end; ++begin) {
     for (std::size_t end = begin + 1; end <= read.back().end; ++end) {
       const auto readers =
           std::ranges::count_if(read, [&](Range heads) { return heads.begin < end && begin < heads.end; });
-      least = std::max(least, static_cast<double>(end - begin) / static_cast<double>(readers));
+      min = std::max(min, static_cast<double>(end - begin) / static_cast<double>(readers));
     }
   }
-  return least;
+  return min;
 }
 
 TEST(HostHeads, GiveEachBlockOneOwnerAmongTheReadersOfItsHead) {

@@ -177,8 +177,8 @@ TEST(RequestFields, ReadAndWriteBiasesStopsAndBadWords) {
   EXPECT_TRUE(request.include_stop_str_in_output);
   EXPECT_EQ(request.bad_words, std::vector<std::string>{"foo"});
   EXPECT_EQ(request.bad_words_ids, (std::vector<std::vector<TokenId>>{{1, 2}, {3}}));
-  const json told = fields_of(request);
-  for (const auto& [name, value] : fields.items()) EXPECT_EQ(told.at(name), value) << name;
+  const json written = fields_of(request);
+  for (const auto& [name, value] : fields.items()) EXPECT_EQ(written.at(name), value) << name;
   for (const auto& [name, value] : fields.items()) EXPECT_FALSE(fields_of(Request()).contains(name)) << name;
 }
 

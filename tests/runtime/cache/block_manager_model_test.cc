@@ -182,11 +182,11 @@ class TestedModel {
     }
   }
 
-  static constexpr std::size_t kMostLoans = 2;
+  static constexpr std::size_t kMaxLoans = 2;
 
   // Lends published blocks of a sequence.
   void lend() {
-    if (sequences_.empty() || loans_.size() == kMostLoans) return;
+    if (sequences_.empty() || loans_.size() == kMaxLoans) return;
     const auto chosen = std::next(sequences_.begin(), static_cast<long>(random_() % sequences_.size()));
     const auto& [id, sequence] = *chosen;
     const std::size_t blocks = sequence.computed / manager_.block_size();
@@ -197,15 +197,15 @@ class TestedModel {
   }
 
   void lend_blank() {
-    if (loans_.size() == kMostLoans) return;
+    if (loans_.size() == kMaxLoans) return;
     const std::string salt = random_() % 3 == 0 ? "s" : "";
     const Tokens tokens = random_prompt();
     const std::size_t blocks = tokens.size() / manager_.block_size();
     if (blocks == 0) return;
     const std::size_t free_before = manager_.free_blocks();
-    const std::size_t most = free_before - random_() % (free_before + 1) / 4;
-    const auto loan = manager_.lend_blank(tokens, salt, blocks, most);
-    EXPECT_LE(free_before - manager_.free_blocks(), loan ? most : 0);
+    const std::size_t max = free_before - random_() % (free_before + 1) / 4;
+    const auto loan = manager_.lend_blank(tokens, salt, blocks, max);
+    EXPECT_LE(free_before - manager_.free_blocks(), loan ? max : 0);
     if (loan) loans_[*loan] = {salt, tokens, 0};
   }
 

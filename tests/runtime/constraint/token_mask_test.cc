@@ -259,7 +259,7 @@ TEST(ControlTokens, AreTokensInGrammarsAndNotTheirText) {
     EXPECT_EQ(walked(until, only), ends);
     std::vector<TokenId> spelled;
     for (const char c : text) {
-      const std::vector<TokenId> one = model.compiler.vocabulary()->tokens_of(std::string(1, c));
+      const std::vector<TokenId> one = model.compiler.vocabulary()->encode_after_text(std::string(1, c));
       spelled.insert(spelled.end(), one.begin(), one.end());
     }
     EXPECT_EQ(walked(until, spelled), ends);
@@ -287,7 +287,7 @@ TEST(ForcedTokens, MatchTheTokenizersEncoding) {
   const std::string whole = "{\"description\":\"";
   const std::string text = model.tokenizer.decode(forced, SkipSpecial::yes);
   EXPECT_EQ(whole.substr(0, text.size()), text);
-  const std::vector<TokenId> tokens = model.compiler.vocabulary()->tokens_of(whole);
+  const std::vector<TokenId> tokens = model.compiler.vocabulary()->encode_after_text(whole);
   EXPECT_EQ(std::vector<TokenId>(tokens.begin(), tokens.end() - 1), forced);
   Progress progress = constraint.start();
   for (const TokenId token : forced) {

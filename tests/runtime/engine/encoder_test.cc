@@ -148,7 +148,7 @@ TEST_P(EncoderFamily, GivesTheEmbeddingsOfTheOriginalPipeline) {
       options.normalize = true;
     const Embedder embedder(engine, fixture_.folder, options);
     const auto embedding_of = [&](const EncoderInput& input) {
-      Request request = embedder.make_request({input.ids, input.types});
+      Request request = embedder.ask_for_state(prompt_request(input.ids, input.types));
       return embedder.embedding(pooled_of(engine, input, *request.pooling));
     };
     EXPECT_LE(difference(embedding_of(fixture_.input), *fixture_.embedding), kTolerance);

@@ -92,10 +92,10 @@ TEST_F(EngineAdapters, SharesPrefixesOnlyAmongPromptsOfOneAdapter) {
       EXPECT_GT(run_alone(engine, asked(name)).cached_tokens, 0U) << name;
     }
     // A client can't forge a salt that reaches another adapter's prompts.
-    Request guess = asked("");
-    guess.cache_salt = std::string("\0adapter ", 9) + identity + '\0';
-    EXPECT_EQ(run_alone(engine, guess).cached_tokens, 0U);
-    EXPECT_GT(run_alone(engine, guess).cached_tokens, 0U);
+    Request attempt = asked("");
+    attempt.cache_salt = std::string("\0adapter ", 9) + identity + '\0';
+    EXPECT_EQ(run_alone(engine, attempt).cached_tokens, 0U);
+    EXPECT_GT(run_alone(engine, attempt).cached_tokens, 0U);
     Request salted = asked("whole");
     salted.cache_salt = "mine";
     EXPECT_EQ(run_alone(engine, salted).cached_tokens, 0U);

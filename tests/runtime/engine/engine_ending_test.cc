@@ -110,8 +110,8 @@ TEST(Engine, GivesTheTextOfItsTokens) {
   run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
     EXPECT_TRUE(engine.has_tokenizer());
     EXPECT_EQ(run_alone(engine, greedy_request(fixture.prompt, 16)).text,
-              ModelFolder::text_of(fixture.greedy));
-    EXPECT_EQ(engine.decode(fixture.greedy), ModelFolder::text_of(fixture.greedy));
+              ModelFolder::decoded(fixture.greedy));
+    EXPECT_EQ(engine.decode(fixture.greedy), ModelFolder::decoded(fixture.greedy));
   });
 }
 
@@ -120,7 +120,7 @@ TEST(Engine, EndsBeforeAStopTextAtAnyPlaceInTheTokens) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
-  const std::string whole = ModelFolder::text_of(fixture.greedy);
+  const std::string whole = ModelFolder::decoded(fixture.greedy);
   run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
     for (std::size_t begin = 0; begin + 5 <= whole.size(); begin += 3) {
       for (const std::size_t size : {1U, 3U, 5U}) {
@@ -144,7 +144,7 @@ TEST(Engine, ReportsTheStopTextAndShowsItIfAsked) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
-  const std::string whole = ModelFolder::text_of(fixture.greedy);
+  const std::string whole = ModelFolder::decoded(fixture.greedy);
   run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
     Request request = greedy_request(fixture.prompt, 16);
     request.stop = {"no such text", whole.substr(9, 3)};
@@ -174,7 +174,7 @@ TEST(Engine, GoesOnToMinTokensAndAvoidsBadWords) {
     EXPECT_EQ(std::count(longer.tokens.begin(), longer.tokens.begin() + 5, fixture.greedy[0]), 0);
 
     request = greedy_request(fixture.prompt, 16);
-    request.bad_words = {ModelFolder::text_of({fixture.greedy[3]})};
+    request.bad_words = {ModelFolder::decoded({fixture.greedy[3]})};
     request.bad_words_ids = {{fixture.greedy[0], fixture.greedy[1]}};
     const Continuation clean = run_alone(engine, request);
     EXPECT_EQ(clean.tokens[0], fixture.greedy[0]);

@@ -118,7 +118,7 @@ class ModelFolder {
     for (const auto& entry : std::filesystem::directory_iterator(fixture.folder))
       std::filesystem::copy(entry.path(), path() / entry.path().filename());
     nlohmann::json vocabulary;
-    for (TokenId id = 0; id < 26 * 26; ++id) vocabulary[text_of({id})] = id;
+    for (TokenId id = 0; id < 26 * 26; ++id) vocabulary[decoded({id})] = id;
     const nlohmann::json tokenizer = {
         {"version", "1.0"},
         {"added_tokens", nlohmann::json::array()},
@@ -133,7 +133,7 @@ class ModelFolder {
   const std::filesystem::path& path() const { return directory_.path(); }
   void write(const std::string& name, const std::string& content) const { directory_.write(name, content); }
 
-  static std::string text_of(const std::vector<TokenId>& tokens) {
+  static std::string decoded(const std::vector<TokenId>& tokens) {
     std::string text;
     for (const TokenId id : tokens) {
       text.push_back(static_cast<char>('a' + id / 26));

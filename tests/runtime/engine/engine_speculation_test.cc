@@ -126,7 +126,8 @@ class KnownText : public DraftSource {
     std::vector<Draft> drafts;
     for (const DraftQuery& query : queries) {
       Draft& draft = drafts.emplace_back();
-      for (std::size_t i = query.tokens.size(); i < text_.size() && draft.tokens.size() < query.most; ++i) {
+      for (std::size_t i = query.tokens.size(); i < text_.size() && draft.tokens.size() < query.max_tokens;
+           ++i) {
         draft.tokens.push_back(i % 3 == 0 ? (text_[i] + 1) % 100 : text_[i]);
         draft.chances.push_back(0.9 / static_cast<double>(draft.tokens.size()));
       }

@@ -76,8 +76,8 @@ TEST_P(GgufEncoder, GivesTheEmbeddingsOfTheOriginalModellingCode) {
     const auto rows = input_.at("rows").get<Sequences>();
     const auto expected = expected_.at("embedding").get<Vectors>();
     for (std::size_t row = 0; row < rows.size(); ++row)
-      expect_near(embedder.embedding(pooled_of(engine, embedder.make_request({rows[row]}))), expected[row],
-                  1e-4);
+      expect_near(embedder.embedding(pooled_of(engine, embedder.ask_for_state(prompt_request(rows[row])))),
+                  expected[row], 1e-4);
   });
 }
 
@@ -88,7 +88,7 @@ TEST_P(GgufEncoder, GivesTheScoresOfTheOriginalModellingCode) {
     const auto rows = input_.at("rows").get<Sequences>();
     const auto expected = expected_.at("scores").get<std::vector<float>>();
     for (std::size_t row = 0; row < rows.size(); ++row) {
-      Request request = request_of({rows[row]});
+      Request request = prompt_request(rows[row]);
       request.pooling = engine.info().head_pooling;
       expect_near(engine.sequence_head(pooled_of(engine, std::move(request))), {expected[row]}, 1e-3);
     }
@@ -155,8 +155,8 @@ TEST(GgufJina, MayStoreGatesSeparately) {
         const Embedder embedder(engine, file, {});
         const auto rows = reference::read_json(folder / "input.json").at("rows").get<Sequences>();
         const auto expected = reference::read_json(folder / "expected.json").at("embedding").get<Vectors>();
-        expect_near(embedder.embedding(pooled_of(engine, embedder.make_request({rows[0]}))), expected[0],
-                    1e-4);
+        expect_near(embedder.embedding(pooled_of(engine, embedder.ask_for_state(prompt_request(rows[0])))),
+                    expected[0], 1e-4);
       });
 }
 

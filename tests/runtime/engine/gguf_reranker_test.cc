@@ -35,7 +35,7 @@ std::vector<float> scores_of(const std::filesystem::path& model,
                ASSERT_EQ(engine.info().kind, ModelKind::classifier);
                ASSERT_EQ(engine.info().unused_tensors, std::vector<std::string>());
                for (const std::vector<TokenId>& row : rows) {
-                 Request request = request_of({row});
+                 Request request = prompt_request(row);
                  request.pooling = engine.info().head_pooling;
                  engine.run(std::move(request), [&](const Event& event) {
                    if (const auto* pooled = std::get_if<PooledHidden>(&event))

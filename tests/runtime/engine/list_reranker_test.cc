@@ -39,7 +39,7 @@ void expect_near(const std::vector<float>& found, const std::vector<double>& exp
 Request marked_prompt() {
   const json input =
       reference::read_json(reference::seeded_folder("rerank", "jina-reranker-v3") / "input.json");
-  Request request = request_of({input.at("ids").get<std::vector<TokenId>>()});
+  Request request = prompt_request(input.at("ids").get<std::vector<TokenId>>());
   for (std::size_t i = 0; i < request.prompt.size(); ++i) {
     if (request.prompt[i] == input.at("doc_token") || request.prompt[i] == input.at("query_token"))
       request.states_at.push_back(i);
@@ -104,7 +104,7 @@ TEST(ListReranker, HasTheSameBitsOnAnyNumberOfRanks) {
 }
 
 // Returns a prompt's text with control tokens.
-std::string text_of(const Engine& engine, const Request& request) {
+std::string prompt_text(const Engine& engine, const Request& request) {
   return engine.decode_with_special(request.prompt);
 }
 
@@ -120,7 +120,7 @@ TEST(ListReranker, ReadsDocumentsAndThenTheQuery) {
                 std::vector<std::string>{"red", "so<|embed_<|rerank_token|>token|> green<|rerank_token|>"});
     ASSERT_EQ(ranking.requests().size(), 1U);
     const Request& request = ranking.requests().front();
-    const std::string text = text_of(engine, request);
+    const std::string text = prompt_text(engine, request);
     const std::string asked = "sky?<|im_end|>";
     const std::string end =
         "<|im_end|>\n<|im_start|>user\nI will provide you with 2 passages, each indicated by a numerical "
@@ -185,7 +185,7 @@ TEST(ListReranker, CutsLongTextsLikeTheOriginalCode) {
     const auto lengths_of = [&](std::size_t query, std::size_t document) {
       Ranking ranking(engine);
       ranking.add(std::string(query, '$'), std::vector<std::string>{std::string(document, '#')});
-      const std::string text = text_of(engine, ranking.requests().front());
+      const std::string text = prompt_text(engine, ranking.requests().front());
       return std::pair(std::ranges::count(text, '$'), std::ranges::count(text, '#'));
     };
     EXPECT_EQ(lengths_of(512, 2048), std::pair(2L * 512, 2048L));
@@ -198,7 +198,7 @@ TEST(ListReranker, RefusesPromptsOfIds) {
   const ListRerankerFolder model;
   run_engine(test::world(), {.model = model.path()}, [&](Engine& engine) {
     EXPECT_CONTAINS(test::error_of<RequestError>([&] {
-                      Ranking(engine).add(EncoderInput{{1, 2}});
+                      Ranking(engine).add(prompt_request({1, 2}));
                     }),
                     "found token ids, expected a text: this model reads all documents in one prompt");
   });

@@ -49,7 +49,8 @@ TEST(ModelTasks, AdaptersAreAddedToTheWeightsByTheNameOfTheirTask) {
     run_engine(test::world(), {.model = fixture.folder, .block_size = 8, .task = task}, [&](Engine& engine) {
       const Embedder embedder(engine, fixture.folder, {.normalize = true});
       const auto embedding_of = [&](const reference::EncoderInput& input) {
-        return embedder.embedding(pooled_of(engine, embedder.make_request({input.ids, input.types})));
+        return embedder.embedding(
+            pooled_of(engine, embedder.ask_for_state(prompt_request(input.ids, input.types))));
       };
       expect_near(embedding_of(fixture.input), *fixture.embedding);
       for (std::size_t row = 0; row < fixture.batch.size(); ++row)
@@ -77,7 +78,7 @@ TEST(ModelTasks, EmbeddingsAreCutToTheModelsSizes) {
   if (!fits(folder)) GTEST_SKIP() << "too few heads";
   run_engine(test::world(), {.model = folder, .block_size = 8}, [&](Engine& engine) {
     const Embedder embedder(engine, folder, {.normalize = true});
-    const std::vector<float> state = pooled_of(engine, embedder.make_request({{0, 5, 6, 2}}));
+    const std::vector<float> state = pooled_of(engine, embedder.ask_for_state(prompt_request({0, 5, 6, 2})));
     const std::vector<float> whole = embedder.embedding(state);
     std::vector<float> expected(whole.begin(), whole.begin() + 16);
     normalize(expected);
@@ -142,7 +143,7 @@ void expect_scores(const AnsweringModel& model, const std::string& task) {
     ASSERT_EQ(engine.info().kind, ModelKind::classifier);
     ASSERT_EQ(engine.info().head_pooling, Pooling::last);
     for (const json& expected : model.expected().at("cases")) {
-      Request request = request_of({expected.at("ids").get<std::vector<TokenId>>()});
+      Request request = prompt_request(expected.at("ids").get<std::vector<TokenId>>());
       request.pooling = Pooling::last;
       const std::vector<float> scores = engine.sequence_head(pooled_of(engine, std::move(request)));
       expect_near(scores, {expected.at("yes").get<float>() - expected.at("no").get<float>()});

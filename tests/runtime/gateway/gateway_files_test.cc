@@ -21,8 +21,8 @@ TEST(Announcement, IsReadAsItWasWritten) {
                              .model = "m",
                              .ranks = 3,
                              .origins = {"https://chat.example.com", "*"}};
-  const Announcement read = parse_announcement(text_of(written));
-  EXPECT_EQ(text_of(read), text_of(written));
+  const Announcement read = parse_announcement(written.to_text());
+  EXPECT_EQ(read.to_text(), written.to_text());
   EXPECT_EQ(read.port, 4000);
   EXPECT_EQ(read.origins, written.origins);
   EXPECT_EQ(secret_in("/tp-infer/announce/abc"), "abc");

@@ -213,9 +213,9 @@ TEST(BeamSearch, RejectsModelsThatRuleOutTooManyTokens) {
   BeamRun::Setup setup{.request = {.beam_search = BeamSearch{.beams = 2}},
                        .max_tokens = 3,
                        .bans = {.no_repeat_ngram = 1},
-                       .vocab_size = 2 * kMostBeamCandidates,
+                       .vocab_size = 2 * kMaxBeamCandidates,
                        .sink = {}};
-  setup.request.prompt.resize(kMostBeamCandidates);
+  setup.request.prompt.resize(kMaxBeamCandidates);
   std::iota(setup.request.prompt.begin(), setup.request.prompt.end(), 0);
   const auto search = std::make_shared<BeamRun>(run.leader, nullptr, std::move(setup));
   EXPECT_CONTAINS(test::error_of<RequestError>([&] { search->begin(); }),

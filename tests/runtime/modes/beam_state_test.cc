@@ -63,9 +63,7 @@ std::vector<FinishedBeam> search(const BeamSearch& params, const std::vector<Tok
 TEST(BeamState, FindsTheTextsOfANaiveSearchOverWholeRows) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
-    const auto draw = [&](int least, int most) {
-      return std::uniform_int_distribution<int>(least, most)(random);
-    };
+    const auto draw = [&](int min, int max) { return std::uniform_int_distribution<int>(min, max)(random); };
     const BeamSearch params{.beams = draw(1, 6),
                             .length_penalty = static_cast<float>(draw(-2, 4)) / 2.0F,
                             .stop = static_cast<BeamSearch::Stop>(draw(0, 2))};

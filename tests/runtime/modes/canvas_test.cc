@@ -20,10 +20,10 @@ namespace {
 using nlohmann::json;
 using reference::CanvasCase;
 using reference::CanvasFixture;
+using test::Received;
 using test::run_engine;
 using test::run_one;
 using test::teller;
-using test::Told;
 
 // Source: the fixtures' README.
 constexpr double kCanvasTolerance = 1e-3;
@@ -179,14 +179,14 @@ TEST(Canvas, AcceptsWhatTheOriginalCodeDoesInEveryPassIfRandomTokensAreGiven) {
         EXPECT_EQ(engine.info().generation.canvas, one.settings);
         Request request = canvas_request(one.result.size());
         request.unmasking = Unmasking{.canvases = canvas_fixture().noise};
-        const Told told = run_one(engine, request);
-        EXPECT_EQ(told.tokens, one.result);
-        EXPECT_EQ(told.reason, FinishReason::length);
-        ASSERT_EQ(told.passes.size(), one.accepted.size());
-        for (std::size_t pass = 0; pass < told.passes.size(); ++pass)
-          EXPECT_EQ(positions_in_canvas(told.passes[pass]), one.accepted[pass]) << pass;
+        const Received received = run_one(engine, request);
+        EXPECT_EQ(received.tokens, one.result);
+        EXPECT_EQ(received.reason, FinishReason::length);
+        ASSERT_EQ(received.passes.size(), one.accepted.size());
+        for (std::size_t pass = 0; pass < received.passes.size(); ++pass)
+          EXPECT_EQ(positions_in_canvas(received.passes[pass]), one.accepted[pass]) << pass;
         // The greedy proposals are the most probable tokens.
-        for (const UnmaskedToken& token : told.passes.front())
+        for (const UnmaskedToken& token : received.passes.front())
           EXPECT_EQ(token.id, one.best.front()[positions_in_canvas({token}).front()]);
       });
     }
@@ -218,10 +218,10 @@ TEST(Canvas, DrawsTheSameTextsInAnyBatch) {
       [](Engine& engine) {
         Request request = drawn_request(16, 7);
         request.n = 3;
-        std::map<int, Told> together;
+        std::map<int, Received> together;
         engine.run(request, teller(together));
         std::set<std::vector<TokenId>> different;
-        for (const auto& [sample, told] : together) different.insert(told.tokens);
+        for (const auto& [sample, received] : together) different.insert(received.tokens);
         EXPECT_EQ(different.size(), 3U);
         EXPECT_EQ(run_one(engine, drawn_request(16, 7)).tokens, together[0].tokens);
         Request cut = drawn_request(16, 7);
@@ -237,10 +237,10 @@ TEST(Canvas, GivesTheSameTextFromAPromptInChunksAndACrowdedCache) {
              {.same_bits = true, .block_size = 4});
   run_canvas(
       [&](Engine& engine) {
-        std::vector<std::map<int, Told>> told(9);
-        for (std::map<int, Told>& one : told) engine.submit(drawn_request(40, 3), teller(one));
+        std::vector<std::map<int, Received>> received(9);
+        for (std::map<int, Received>& one : received) engine.submit(drawn_request(40, 3), teller(one));
         while (engine.has_work()) engine.step();
-        for (std::map<int, Told>& one : told) EXPECT_EQ(one[0].tokens, whole);
+        for (std::map<int, Received>& one : received) EXPECT_EQ(one[0].tokens, whole);
       },
       {.same_bits = true, .prefill_chunk = 9, .max_sequences = 2, .block_size = 4, .cache_tokens = 140});
 }
@@ -273,9 +273,9 @@ TEST(Canvas, EndsEarlyIfItsTokensAreStableAndCertain) {
     run_engine(test::world(), {.model = folder.path()}, [&](Engine& engine) {
       Request request = canvas_request(16);
       request.sampling.seed = 3;
-      const Told told = run_one(engine, request);
-      EXPECT_EQ(told.tokens.size(), 16U);
-      const std::size_t passes = told.passes.size();
+      const Received received = run_one(engine, request);
+      EXPECT_EQ(received.tokens.size(), 16U);
+      const std::size_t passes = received.passes.size();
       EXPECT_TRUE(stability == 0 ? passes == 2 : passes >= 8) << passes << " passes over two canvases";
     });
   }
@@ -289,9 +289,9 @@ TEST(Canvas, EndsAtAnEndTokenAndAtTheContextsEnd) {
         request.ignore_eos = false;
         request.stop_token_ids = {whole[10]};
         const auto end = std::ranges::find(whole, whole[10]) + 1;
-        const Told told = run_one(engine, request);
-        EXPECT_EQ(told.tokens, std::vector<TokenId>(whole.begin(), end));
-        EXPECT_EQ(told.reason, FinishReason::stop);
+        const Received received = run_one(engine, request);
+        EXPECT_EQ(received.tokens, std::vector<TokenId>(whole.begin(), end));
+        EXPECT_EQ(received.reason, FinishReason::stop);
         Request longest = canvas_request(1000);
         longest.unmasking = Unmasking{};
         EXPECT_EQ(run_one(engine, longest).tokens.size(), 50 - canvas_fixture().prompt.size());

@@ -19,21 +19,21 @@ inline Request request_of(const reference::DiffusionFixture& fixture, const refe
 }
 
 // The events of a request.
-struct Told {
+struct Received {
   std::vector<std::vector<UnmaskedToken>> passes;
   std::vector<TokenId> tokens;
   FinishReason reason = FinishReason::none;
   std::string error;
 };
 
-inline EventSink teller(std::map<int, Told>& told) {
-  return [&told](const Event& event) {
+inline EventSink teller(std::map<int, Received>& received) {
+  return [&received](const Event& event) {
     if (const auto* unmasked = std::get_if<TokensUnmasked>(&event)) {
-      Told& one = told[unmasked->sample];
+      Received& one = received[unmasked->sample];
       EXPECT_EQ(unmasked->pass, one.passes.size() + 1);
       one.passes.push_back(unmasked->tokens);
     } else if (const auto* token = std::get_if<TokenEvent>(&event)) {
-      Told& one = told[token->sample];
+      Received& one = received[token->sample];
       EXPECT_EQ(one.reason, FinishReason::none) << "an event after the end";
       one.reason = token->finish_reason;
       one.error = token->error;
@@ -42,16 +42,16 @@ inline EventSink teller(std::map<int, Told>& told) {
   };
 }
 
-inline Told run_one(Engine& engine, Request request) {
-  std::map<int, Told> told;
-  engine.run(std::move(request), teller(told));
-  return told[0];
+inline Received run_one(Engine& engine, Request request) {
+  std::map<int, Received> received;
+  engine.run(std::move(request), teller(received));
+  return received[0];
 }
 
 // Returns the text before every pass, and at the end.
-inline std::vector<std::vector<TokenId>> texts_of(const Told& told, std::vector<TokenId> text) {
+inline std::vector<std::vector<TokenId>> texts_of(const Received& received, std::vector<TokenId> text) {
   std::vector<std::vector<TokenId>> texts = {text};
-  for (const std::vector<UnmaskedToken>& pass : told.passes) {
+  for (const std::vector<UnmaskedToken>& pass : received.passes) {
     for (const UnmaskedToken& token : pass) text.at(token.position) = token.id;
     texts.push_back(text);
   }

@@ -16,12 +16,12 @@ namespace {
 
 using reference::DiffusionCase;
 using reference::DiffusionFixture;
+using test::Received;
 using test::request_of;
 using test::run_engine;
 using test::run_one;
 using test::teller;
 using test::texts_of;
-using test::Told;
 
 // Source: the fixtures' README.
 constexpr double kTolerance = 1e-3;
@@ -120,26 +120,26 @@ TEST_P(DiffusionFamily, GivesItsLogitsInChunksOfWholeBlocks) {
 TEST_P(DiffusionFamily, HasTheIdsOfTheFamilysOwnCodeAtEveryCallOfTheModel) {
   run([&](Engine& engine) {
     for (const DiffusionCase& one : fixture_.cases) {
-      const Told told = run_one(engine, request_of(fixture_, one));
-      EXPECT_EQ(texts_of(told, begun(one)), expected_calls(one)) << one.algorithm;
-      EXPECT_EQ(told.reason, FinishReason::length);
+      const Received received = run_one(engine, request_of(fixture_, one));
+      EXPECT_EQ(texts_of(received, begun(one)), expected_calls(one)) << one.algorithm;
+      EXPECT_EQ(received.reason, FinishReason::length);
       const auto first = one.result.begin() + static_cast<std::ptrdiff_t>(fixture_.prompt.size());
-      EXPECT_EQ(told.tokens, std::vector<TokenId>(first, first + one.max_tokens)) << one.algorithm;
+      EXPECT_EQ(received.tokens, std::vector<TokenId>(first, first + one.max_tokens)) << one.algorithm;
     }
   });
 }
 
 TEST_P(DiffusionFamily, GivesTheSameTextsInABatch) {
   run([&](Engine& engine) {
-    std::vector<std::map<int, Told>> told(fixture_.cases.size());
-    for (std::size_t i = 0; i < told.size(); ++i)
-      engine.submit(request_of(fixture_, fixture_.cases[i]), teller(told[i]));
+    std::vector<std::map<int, Received>> received(fixture_.cases.size());
+    for (std::size_t i = 0; i < received.size(); ++i)
+      engine.submit(request_of(fixture_, fixture_.cases[i]), teller(received[i]));
     while (engine.has_work()) engine.step();
-    for (std::size_t i = 0; i < told.size(); ++i) {
+    for (std::size_t i = 0; i < received.size(); ++i) {
       const DiffusionCase& one = fixture_.cases[i];
-      EXPECT_EQ(texts_of(told[i][0], begun(one)).back(), one.result) << one.algorithm;
+      EXPECT_EQ(texts_of(received[i][0], begun(one)).back(), one.result) << one.algorithm;
     }
-    EXPECT_EQ(engine.status().finished.length, told.size());
+    EXPECT_EQ(engine.status().finished.length, received.size());
     EXPECT_EQ(engine.status().queued_requests, 0U);
   });
 }
@@ -149,7 +149,7 @@ TEST_P(DiffusionFamily, DrawsTheSameTextsFromASeedInAnyBatch) {
     Request request = request_of(fixture_, fixture_.cases.front());
     request.sampling = {.temperature = 0.9F, .top_k = 40, .top_p = 0.95F, .seed = 7};
     request.n = 3;
-    std::map<int, Told> together;
+    std::map<int, Received> together;
     engine.run(request, teller(together));
     EXPECT_NE(together[0].tokens, together[1].tokens);
     EXPECT_NE(together[1].tokens, together[2].tokens);
@@ -167,11 +167,11 @@ TEST_P(DiffusionFamily, EndsAtATokenThatEndsTexts) {
     request.ignore_eos = false;
     const TokenId end = one.result[fixture_.prompt.size() + 5];
     request.stop_token_ids = {end};
-    const Told told = run_one(engine, request);
+    const Received received = run_one(engine, request);
     const auto first = one.result.begin() + static_cast<std::ptrdiff_t>(fixture_.prompt.size());
     const auto last = std::find(first, one.result.end(), end) + 1;
-    EXPECT_EQ(told.tokens, std::vector<TokenId>(first, last));
-    EXPECT_EQ(told.reason, FinishReason::stop);
+    EXPECT_EQ(received.tokens, std::vector<TokenId>(first, last));
+    EXPECT_EQ(received.reason, FinishReason::stop);
   });
 }
 
@@ -242,9 +242,9 @@ TEST_P(DiffusionFamily, FillsTheContextAndNoMore) {
     request.prompt.assign(fixture_.prompt.size(), 5);
     request.max_tokens = 1000;
     request.unmasking = Unmasking{.steps = 0};
-    const Told told = run_one(engine, request);
-    EXPECT_EQ(told.tokens.size(), engine.info().options.max_length - fixture_.prompt.size());
-    EXPECT_EQ(std::ranges::find(told.tokens, fixture_.mask), told.tokens.end());
+    const Received received = run_one(engine, request);
+    EXPECT_EQ(received.tokens.size(), engine.info().options.max_length - fixture_.prompt.size());
+    EXPECT_EQ(std::ranges::find(received.tokens, fixture_.mask), received.tokens.end());
   });
 }
 
@@ -305,10 +305,10 @@ TEST_F(BlockDiffusion, GivesTheSameTextFromAPromptInChunksAndACrowdedCache) {
   run([&](Engine& engine) { whole = run_one(engine, request(40)).tokens; }, {.same_bits = true});
   run(
       [&](Engine& engine) {
-        std::vector<std::map<int, Told>> told(5);
-        for (std::map<int, Told>& one : told) engine.submit(request(40), teller(one));
+        std::vector<std::map<int, Received>> received(5);
+        for (std::map<int, Received>& one : received) engine.submit(request(40), teller(one));
         while (engine.has_work()) engine.step();
-        for (std::map<int, Told>& one : told) EXPECT_EQ(one[0].tokens, whole);
+        for (std::map<int, Received>& one : received) EXPECT_EQ(one[0].tokens, whole);
       },
       {.same_bits = true, .prefill_chunk = 5, .max_sequences = 3, .block_size = 4, .cache_tokens = 80});
 }

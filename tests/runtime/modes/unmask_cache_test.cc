@@ -18,21 +18,21 @@ namespace {
 
 using reference::DiffusionCase;
 using reference::DiffusionFixture;
+using test::Received;
 using test::request_of;
 using test::run_one;
 using test::teller;
 using test::texts_of;
-using test::Told;
 
 // Runs a request and counts the computed tokens of each pass.
-Told run_counting(Engine& engine, Request request, std::vector<std::size_t>& computed) {
-  std::map<int, Told> told;
-  const EventSink tell = teller(told);
+Received run_counting(Engine& engine, Request request, std::vector<std::size_t>& computed) {
+  std::map<int, Received> received;
+  const EventSink tell = teller(received);
   engine.run(std::move(request), [&](const Event& event) {
     if (std::holds_alternative<TokensUnmasked>(event)) computed.push_back(engine.status().last_step_tokens);
     tell(event);
   });
-  return told[0];
+  return received[0];
 }
 
 std::vector<TokenId> begun(const DiffusionFixture& fixture, std::size_t generated) {
@@ -134,9 +134,9 @@ TEST(UnmaskCache, ComputesTheTokensOfFastDllmAtEveryPassAndHasItsIds) {
     const auto body = [&](Engine& engine) {
       EXPECT_EQ(engine.info().options.unmask_cache, one.settings.cache);
       std::vector<std::size_t> computed;
-      const Told told = run_counting(engine, request_of(fixture, one), computed);
+      const Received received = run_counting(engine, request_of(fixture, one), computed);
       const Calls expected = calls_of(fixture, one);
-      EXPECT_EQ(texts_of(told, begun(fixture, 16)), expected.texts) << one.algorithm;
+      EXPECT_EQ(texts_of(received, begun(fixture, 16)), expected.texts) << one.algorithm;
       EXPECT_EQ(computed, expected.sizes) << one.algorithm;
       EXPECT_EQ(engine.status().used_blocks, 0U);
     };
@@ -188,8 +188,9 @@ TEST_P(UnmaskCaches, AreExactInAModelOfOneLayer) {
       Request exact = request(seed);
       exact.unmasking->cache = UnmaskCache::exact;
       std::vector<std::size_t> computed;
-      const Told told = run_counting(engine, request(seed), computed);
-      EXPECT_EQ(texts_of(told, begun(fixture_, 16)), texts_of(run_one(engine, exact), begun(fixture_, 16)));
+      const Received received = run_counting(engine, request(seed), computed);
+      EXPECT_EQ(texts_of(received, begun(fixture_, 16)),
+                texts_of(run_one(engine, exact), begun(fixture_, 16)));
       // A row of Dream's logits is about the next token.
       const std::size_t before = fixture_.name == "dream" ? 1 : 0;
       const std::size_t first = before + (cache_ == UnmaskCache::dual ? 8 : 16);
@@ -216,19 +217,19 @@ TEST_P(UnmaskCaches, GiveTheSameTextInAnyBatchAndAnyCache) {
                                 .block_size = 4,
                                 .cache_tokens = 4 * blocks};
     run(crowded, [&](Engine& engine) {
-      std::vector<std::map<int, Told>> told(alone.size());
+      std::vector<std::map<int, Received>> received(alone.size());
       for (std::size_t seed = 0; seed < alone.size(); ++seed) {
         Request one = request(seed);
         one.priority = seed % 2 == 0 ? 1 : 0;
         one.n = seed == 1 ? 3 : 1;
-        engine.submit(one, teller(told[seed]));
+        engine.submit(one, teller(received[seed]));
         engine.step();
       }
       while (engine.has_work()) engine.step();
       for (std::size_t seed = 0; seed < alone.size(); ++seed)
-        EXPECT_EQ(told[seed][0].tokens, alone[seed]) << blocks << " blocks, seed " << seed;
-      EXPECT_EQ(told[1][2].tokens.size(), 16U);
-      EXPECT_NE(told[1][2].tokens, told[1][0].tokens);
+        EXPECT_EQ(received[seed][0].tokens, alone[seed]) << blocks << " blocks, seed " << seed;
+      EXPECT_EQ(received[1][2].tokens.size(), 16U);
+      EXPECT_NE(received[1][2].tokens, received[1][0].tokens);
       EXPECT_EQ(engine.status().preemptions, 0U);
       EXPECT_EQ(engine.status().used_blocks, 0U);
     });
@@ -239,8 +240,8 @@ TEST_P(UnmaskCaches, AreReleasedByARequestThatIsCancelledForOneThatWaits) {
   const EngineOptions crowded{.unmask_cache = cache_, .max_length = 40, .block_size = 4, .cache_tokens = 40};
   for (const int steps : {1, 2, 3, 5}) {
     run(crowded, [&](Engine& engine) {
-      std::map<int, Told> first;
-      std::map<int, Told> second;
+      std::map<int, Received> first;
+      std::map<int, Received> second;
       const RequestId id = engine.submit(request(1), teller(first));
       engine.submit(request(2), teller(second));
       for (int step = 0; step < steps; ++step) engine.step();
@@ -261,9 +262,9 @@ TEST_P(UnmaskCaches, AreReleasedAtTheEndOfATextWithinABlock) {
     const std::vector<TokenId> whole = run_one(engine, left_to_right).tokens;
     left_to_right.stop_token_ids = {whole[2]};
     left_to_right.ignore_eos = false;
-    const Told told = run_one(engine, left_to_right);
-    EXPECT_EQ(told.reason, FinishReason::stop);
-    EXPECT_LE(told.tokens.size(), 3U);
+    const Received received = run_one(engine, left_to_right);
+    EXPECT_EQ(received.reason, FinishReason::stop);
+    EXPECT_LE(received.tokens.size(), 3U);
     EXPECT_EQ(engine.status().used_blocks, 0U);
   });
 }
@@ -271,10 +272,10 @@ TEST_P(UnmaskCaches, AreReleasedAtTheEndOfATextWithinABlock) {
 TEST_P(UnmaskCaches, AreReleasedByATextWhoseLogitsAreNotFinite) {
   const OneLayer model(fixture_, true);
   run({.model = model.path(), .unmask_cache = cache_}, [&](Engine& engine) {
-    std::map<int, Told> told;
-    engine.submit(request(1), teller(told));
+    std::map<int, Received> received;
+    engine.submit(request(1), teller(received));
     while (engine.has_work()) engine.step();
-    EXPECT_NE(told[0].error.find("not finite"), std::string::npos) << told[0].error;
+    EXPECT_NE(received[0].error.find("not finite"), std::string::npos) << received[0].error;
     EXPECT_EQ(engine.status().used_blocks, 0U);
   });
 }

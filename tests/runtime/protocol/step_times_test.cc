@@ -6,11 +6,11 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kLeast = StepTimes::kLeastPromptTokens;
+constexpr std::size_t kMin = StepTimes::kMinPromptTokens;
 
 TEST(StepTimes, AllowLittleBeforeAnythingIsKnown) {
   const StepTimes times;
-  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), kLeast);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), kMin);
   EXPECT_EQ(times.prefill_tokens_per_second(), 0.0);
   EXPECT_EQ(times.decode_tokens_per_second(), 0.0);
 }
@@ -19,7 +19,7 @@ TEST(StepTimes, LearnFromOneStep) {
   StepTimes times;
   times.add(500, 0, 1.0);  // 2 ms each
   EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), 100U);
-  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.001)), kLeast);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.001)), kMin);
   EXPECT_DOUBLE_EQ(times.prefill_tokens_per_second(), 500.0);
 }
 
@@ -59,7 +59,7 @@ TEST(StepTimes, LearnNothingOfPromptsFromAFewTokens) {
 TEST(StepTimes, LearnNothingFromStepsWhoseTimeIsUnknown) {
   StepTimes times;
   times.add(100, 1, 0.0);
-  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), kLeast);
+  EXPECT_EQ(times.prompt_tokens_in(std::chrono::duration<double>(0.2)), kMin);
 }
 
 }  // namespace

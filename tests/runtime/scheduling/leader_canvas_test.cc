@@ -53,7 +53,7 @@ class CanvasPasses {
     Outputs outputs;
     for (const Output& output : step.forward.outputs)
       outputs.results.emplace_back(std::vector<Proposal>(output.rows.count, Proposal{7, 0.5}));
-    leader.settle(step, outputs);
+    leader.apply_results(step, outputs);
     leader.check_invariants();
     return step.forward;
   }

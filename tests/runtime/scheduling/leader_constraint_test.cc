@@ -73,8 +73,9 @@ TEST(LeaderConstraints, TextsSatisfyThemAndEnd) {
     const RequestId id = run.add(request);
     run.run();
     for (int sample = 0; sample < 3; ++sample) {
-      EXPECT_EQ(run.told[id].reasons[sample], FinishReason::stop);
-      EXPECT_TRUE(std::regex_match(run.told[id].texts[sample], expected)) << run.told[id].texts[sample];
+      EXPECT_EQ(run.received[id].reasons[sample], FinishReason::stop);
+      EXPECT_TRUE(std::regex_match(run.received[id].texts[sample], expected))
+          << run.received[id].texts[sample];
     }
     expect_all_free(run);
   }
@@ -90,10 +91,10 @@ TEST(LeaderConstraints, StretchesWithoutAChoiceTakeNoStepsAndTheTokensAreTheSame
     request.sampling.logprobs = logprobs;
     const RequestId id = run.add(request);
     run.run();
-    EXPECT_EQ(run.told[id].reasons[0], FinishReason::stop) << run.told[id].errors[0];
-    EXPECT_TRUE(json::parse(run.told[id].texts[0]).contains("quantity"));
+    EXPECT_EQ(run.received[id].reasons[0], FinishReason::stop) << run.received[id].errors[0];
+    EXPECT_TRUE(json::parse(run.received[id].texts[0]).contains("quantity"));
     const std::size_t which = logprobs < 0 ? 0 : 1;
-    tokens[which] = run.told[id].tokens[0];
+    tokens[which] = run.received[id].tokens[0];
     steps[which] = run.steps;
   }
   EXPECT_EQ(tokens[0], tokens[1]);
@@ -115,8 +116,8 @@ TEST(LeaderConstraints, PreemptionAndThePrefixCacheChangeNothing) {
     preemptions = run.leader.status().preemptions;
     std::vector<std::string> texts;
     for (const RequestId id : ids) {
-      EXPECT_EQ(run.told[id].reasons[0], FinishReason::stop);
-      texts.push_back(run.told[id].texts[0]);
+      EXPECT_EQ(run.received[id].reasons[0], FinishReason::stop);
+      texts.push_back(run.received[id].texts[0]);
     }
     expect_all_free(run);
     return texts;
@@ -154,26 +155,26 @@ TEST(LeaderConstraints, AreRejectedBeforeTheQueueIfUnsatisfiable) {
   EXPECT_FALSE(run.leader.has_work());
 }
 
-Request thinking_first(int most) {
+Request thinking_first(int max) {
   Request request = held_to(constraint::Regex{"[0-9]{5}"});
   request.constraint_frame = "root ::= %until \"</think>\" [\\n]{0,2} %constraint";
   std::vector<TokenId> end;
   for (const char c : std::string("</think>")) end.push_back(c - ' ');
   request.thinking = {
-      .max_tokens = most, .begin = "<think>", .end = "</think>", .end_ids = end, .has_begun = true};
+      .max_tokens = max, .begin = "<think>", .end = "</think>", .end_ids = end, .has_begun = true};
   return request;
 }
 
 TEST(LeaderConstraints, BeginAfterThinkingThatMayBeLimited) {
-  for (const int most : {0, 1, 25}) {
+  for (const int max : {0, 1, 25}) {
     ConstrainedRun run;
-    const RequestId id = run.add(thinking_first(most));
+    const RequestId id = run.add(thinking_first(max));
     run.run();
-    const std::string& text = run.told[id].texts[0];
-    EXPECT_EQ(run.told[id].reasons[0], FinishReason::stop) << run.told[id].errors[0];
+    const std::string& text = run.received[id].texts[0];
+    EXPECT_EQ(run.received[id].reasons[0], FinishReason::stop) << run.received[id].errors[0];
     EXPECT_TRUE(std::regex_match(text, std::regex("[^]*</think>\\n{0,2}[0-9]{5}"))) << text;
-    EXPECT_EQ(run.told[id].tokens[0].size() - 1 - most, text.size() - text.find("</think>"))
-        << "after " << most << " tokens of thinking";
+    EXPECT_EQ(run.received[id].tokens[0].size() - 1 - max, text.size() - text.find("</think>"))
+        << "after " << max << " tokens of thinking";
   }
   ConstrainedRun run;
   Request request = thinking_first(3);
@@ -189,10 +190,11 @@ TEST(LeaderConstraints, EndOnlyTheirRequestIfTheyBecomeTooLarge) {
   const RequestId good = run.add(held_to(constraint::Regex{"[a-c]{30}"}));
   const RequestId bad = run.add(held_to(constraint::Grammar{ambiguous + ")"}));
   run.run();
-  EXPECT_EQ(run.told[good].reasons[0], FinishReason::stop);
-  EXPECT_EQ(run.told[bad].reasons[0], FinishReason::error);
-  EXPECT_EQ(run.told[bad].errors[0].find("the constraint is too ambiguous: expected at most 4096 ways"), 0U)
-      << run.told[bad].errors[0];
+  EXPECT_EQ(run.received[good].reasons[0], FinishReason::stop);
+  EXPECT_EQ(run.received[bad].reasons[0], FinishReason::error);
+  EXPECT_EQ(run.received[bad].errors[0].find("the constraint is too ambiguous: expected at most 4096 ways"),
+            0U)
+      << run.received[bad].errors[0];
   expect_all_free(run);
 }
 

@@ -57,9 +57,9 @@ TEST(LeaderUnderLoad, LimitsPromptsToAStepsTimeWhileAnybodyGenerates) {
   run.step();
   const RequestId longer = run.add(other_prompt(500, 2), 1);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 100}));
-  EXPECT_EQ(run.told[streaming].tokens[0].size(), 4U) << "one per step";
+  EXPECT_EQ(run.received[streaming].tokens[0].size(), 4U) << "one per step";
   run.run();
-  EXPECT_EQ(run.told[longer].tokens[0], continuation(other_prompt(500, 2), 1));
+  EXPECT_EQ(run.received[longer].tokens[0], continuation(other_prompt(500, 2), 1));
 }
 
 TEST(LeaderUnderLoad, FollowsAMachineThatBecomesSlowerAndFasterAgain) {
@@ -104,10 +104,10 @@ TEST(LeaderUnderLoad, FinishesShortPromptsDuringALongOne) {
   for (TokenId i = 0; i < 4; ++i) small.push_back(run.add({90, i}, 1));
   EXPECT_EQ(run.step().tokens.size(), 64U);
   EXPECT_EQ(run.step().tokens.size(), 64U);
-  for (const RequestId id : small) EXPECT_EQ(run.told[id].ends, 1);
-  EXPECT_EQ(run.told[longest].ends, 0);
+  for (const RequestId id : small) EXPECT_EQ(run.received[id].ends, 1);
+  EXPECT_EQ(run.received[longest].ends, 0);
   run.run();
-  EXPECT_EQ(run.told[longest].tokens[0], continuation(other_prompt(3000, 2), 1));
+  EXPECT_EQ(run.received[longest].tokens[0], continuation(other_prompt(3000, 2), 1));
 }
 
 TEST(LeaderUnderLoad, DividesStepsEvenlyAmongLongPrompts) {
@@ -153,9 +153,9 @@ TEST(LeaderUnderLoad, BeginsNoPromptForWhoseRestTheCacheHasNoRoom) {
   run.run();
   EXPECT_EQ(run.leader.status().preemptions, 0U);
   EXPECT_EQ(run.computed_tokens, 80U + 60 + 20 + 3);
-  EXPECT_EQ(run.told[first].tokens[0], continuation(other_prompt(80, 2), 2));
-  EXPECT_EQ(run.told[second].tokens[0], continuation(other_prompt(60, 3), 2));
-  EXPECT_EQ(run.told[third].tokens[0], continuation(other_prompt(20, 5), 2));
+  EXPECT_EQ(run.received[first].tokens[0], continuation(other_prompt(80, 2), 2));
+  EXPECT_EQ(run.received[second].tokens[0], continuation(other_prompt(60, 3), 2));
+  EXPECT_EQ(run.received[third].tokens[0], continuation(other_prompt(20, 5), 2));
 }
 
 TEST(LeaderUnderLoad, BeginsUrgentRequestsFirst) {
@@ -183,12 +183,12 @@ TEST(LeaderUnderLoad, ComputesUrgentPromptsBeforeOthersThatHaveBegun) {
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{64});
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{64});
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{22, 42}));
-  EXPECT_EQ(run.told[urgent].tokens[0], continuation(other_prompt(150, 3), 1));
+  EXPECT_EQ(run.received[urgent].tokens[0], continuation(other_prompt(150, 3), 1));
 }
 
 TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
   LeaderRun run(12, 4, limits_of(64, 4));  // room for 48 tokens
-  const RequestId least = run.add(request_of(prompt_of(8, 0), 20, 1));
+  const RequestId min = run.add(request_of(prompt_of(8, 0), 20, 1));
   run.step();
   const RequestId urgent = run.add(request_of(prompt_of(8, 30), 20, -1));
   run.step();
@@ -198,15 +198,15 @@ TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
     run.step();
   }
   // The oldest request was preempted, so it makes no progress.
-  const auto before = run.told;
+  const auto before = run.received;
   run.step();
-  EXPECT_EQ(run.told[least].tokens[0].size(), before.at(least).tokens.at(0).size());
-  EXPECT_GT(run.told[urgent].tokens[0].size(), before.at(urgent).tokens.at(0).size());
-  EXPECT_GT(run.told[usual].tokens[0].size(), before.at(usual).tokens.at(0).size());
+  EXPECT_EQ(run.received[min].tokens[0].size(), before.at(min).tokens.at(0).size());
+  EXPECT_GT(run.received[urgent].tokens[0].size(), before.at(urgent).tokens.at(0).size());
+  EXPECT_GT(run.received[usual].tokens[0].size(), before.at(usual).tokens.at(0).size());
   run.run();
-  EXPECT_EQ(run.told[least].tokens[0], continuation(prompt_of(8, 0), 20));
-  EXPECT_EQ(run.told[urgent].tokens[0], continuation(prompt_of(8, 30), 20));
-  EXPECT_EQ(run.told[usual].tokens[0], continuation(prompt_of(8, 60), 20));
+  EXPECT_EQ(run.received[min].tokens[0], continuation(prompt_of(8, 0), 20));
+  EXPECT_EQ(run.received[urgent].tokens[0], continuation(prompt_of(8, 30), 20));
+  EXPECT_EQ(run.received[usual].tokens[0], continuation(prompt_of(8, 60), 20));
   expect_all_free(run);
 }
 
@@ -219,7 +219,7 @@ TEST(LeaderUnderLoad, DoesNotLetAnUrgentRequestWaitForALessUrgentOnesPrefix) {
   ASSERT_EQ(forward.chunks.size(), 1U);
   EXPECT_EQ(forward.chunks[0].sequence, 2U) << "the less urgent one goes on";
   run.step();
-  EXPECT_EQ(run.told[urgent].ends, 1);
+  EXPECT_EQ(run.received[urgent].ends, 1);
 }
 
 TEST(LeaderUnderLoad, SharesBlocksOnlyBetweenEqualSalts) {
@@ -229,8 +229,8 @@ TEST(LeaderUnderLoad, SharesBlocksOnlyBetweenEqualSalts) {
     request.cache_salt = salt;
     const RequestId id = run.add(request);
     run.run();
-    EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(30), 1));
-    return run.told[id].cached_tokens;
+    EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(30), 1));
+    return run.received[id].cached_tokens;
   };
   EXPECT_EQ(cached_for(""), 0U);
   EXPECT_EQ(cached_for("a"), 0U);
@@ -260,14 +260,14 @@ TEST(LeaderUnderLoad, ReportsAPromptsProgressBeforeItsFirstToken) {
   const RequestId silent = run.add(request);
   run.run();
   Sizes processed;
-  for (const PrefillProgress& progress : run.told[id].progress) {
+  for (const PrefillProgress& progress : run.received[id].progress) {
     EXPECT_EQ(progress.total, 50U);
     EXPECT_EQ(progress.cached, 8U);
     processed.push_back(progress.processed);
   }
   EXPECT_EQ(processed, (Sizes{28, 48, 50}));
-  EXPECT_TRUE(run.told[silent].progress.empty());
-  EXPECT_EQ(run.told[id].tokens[0].size(), 3U);
+  EXPECT_TRUE(run.received[silent].progress.empty());
+  EXPECT_EQ(run.received[id].tokens[0].size(), 3U);
 }
 
 // This is OpenAI's `echo` with log-probabilities.
@@ -287,11 +287,11 @@ TEST(LeaderUnderLoad, ScoresAPromptAndThenContinuesItSeveralTimes) {
   EXPECT_EQ(order,
             (std::vector<std::string>{"scores", "scores", "scores", "token", "token", "token", "token"}));
   EXPECT_NE(id, same);
-  ASSERT_EQ(run.told[same].logprobs.size(), 49U);
+  ASSERT_EQ(run.received[same].logprobs.size(), 49U);
   for (std::size_t i = 1; i < 50; ++i)
-    EXPECT_EQ(run.told[same].logprobs[i - 1], test::logprob_after(prompt_of(i), prompt_of(50)[i]));
+    EXPECT_EQ(run.received[same].logprobs[i - 1], test::logprob_after(prompt_of(i), prompt_of(50)[i]));
   for (int sample = 0; sample < 3; ++sample)
-    EXPECT_EQ(run.told[same].tokens[sample], continuation(prompt_of(50), 4));
+    EXPECT_EQ(run.received[same].tokens[sample], continuation(prompt_of(50), 4));
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class Passes {
     Outputs outputs;
     for (const Output& output : step.forward.outputs)
       outputs.results.emplace_back(std::vector<Proposal>(output.rows.count, Proposal{7, 0.5}));
-    leader.settle(step, outputs);
+    leader.apply_results(step, outputs);
     leader.check_invariants();
     return step.forward;
   }
@@ -140,7 +140,7 @@ TEST(Leader, KeepsNoBlocksOfAPassThatWasCancelledInAStep) {
   EXPECT_EQ(passes.used(), 5U);
   Outputs outputs;
   outputs.results.emplace_back(std::vector<Proposal>(1));
-  passes.leader.settle(step, outputs);
+  passes.leader.apply_results(step, outputs);
   EXPECT_EQ(passes.cancelled, (std::vector<RequestId>{pass}));
   EXPECT_EQ(passes.used(), 0U);
 }

@@ -26,7 +26,7 @@ constexpr std::chrono::hours kLong{1};
 TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceInAdditionToTheQueue) {
   LeaderRun run(64, 4, with_queue(limits_of(64, 8), 1, 4));
   EXPECT_EQ(run.leader.status().queue_room, 9U);
-  EXPECT_EQ(run.leader.status().most_queued, 9U);
+  EXPECT_EQ(run.leader.status().max_queued, 9U);
   for (TokenId i = 0; i < 9; ++i) run.add(prompt_of(4, 20 * i), 1);
   EXPECT_EQ(run.leader.status().queue_room, 0U);
   EXPECT_THROW(run.add(prompt_of(4, 200), 1), OverloadedError);
@@ -57,7 +57,7 @@ TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
   run.step();
   EXPECT_EQ(run.leader.status().queued_requests, 1U);
   run.run();
-  EXPECT_EQ(run.told[first].reasons.size(), 5U);
+  EXPECT_EQ(run.received[first].reasons.size(), 5U);
   EXPECT_EQ(run.leader.status().queued_requests, 0U);
   EXPECT_EQ(run.leader.status().queued_prompt_tokens, 0U);
 }
@@ -82,8 +82,8 @@ TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
   const RequestId longer = run.add(prompt_of(11, 40), 3);  // the only waiting prompt
   EXPECT_THROW(run.add(prompt_of(1, 60), 3), OverloadedError);
   run.run();
-  EXPECT_EQ(run.told[longest].tokens[0], continuation(prompt_of(20), 3));
-  EXPECT_EQ(run.told[longer].tokens[0], continuation(prompt_of(11, 40), 3));
+  EXPECT_EQ(run.received[longest].tokens[0], continuation(prompt_of(20), 3));
+  EXPECT_EQ(run.received[longer].tokens[0], continuation(prompt_of(11, 40), 3));
 }
 
 TEST(LeaderQueue, DoesNotCountPromptTokensOfRequestsThatCanBeginAtOnce) {
@@ -127,7 +127,7 @@ TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
 }
 
 TEST(LeaderQueue, NeverExceedsItsLimitWithManyThreads) {
-  constexpr std::size_t kMost = 7 + 8;  // 7 requests that wait, and 8 that can begin at once
+  constexpr std::size_t kMax = 7 + 8;  // 7 requests that wait, and 8 that can begin at once
   LeaderRun run(256, 4, with_queue(limits_of(16, 8), 7));
   std::atomic<std::size_t> accepted{0};
   std::vector<std::thread> threads;
@@ -146,10 +146,10 @@ TEST(LeaderQueue, NeverExceedsItsLimitWithManyThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(accepted, kMost) << "nothing has begun meanwhile";
-  EXPECT_EQ(run.leader.status().queued_requests, kMost);
+  EXPECT_EQ(accepted, kMax) << "nothing has begun meanwhile";
+  EXPECT_EQ(run.leader.status().queued_requests, kMax);
   run.run();
-  EXPECT_EQ(run.leader.status().finished.length, kMost);
+  EXPECT_EQ(run.leader.status().finished.length, kMax);
 }
 
 TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {
@@ -221,7 +221,7 @@ TEST(LeaderQueue, ReportsCachedTokensAtTheEnd) {
   scored.max_tokens = 0;
   const RequestId id = run.add(scored);
   run.run();
-  EXPECT_EQ(std::get<RequestFinished>(*run.told[id].end).cached_tokens, 16U);
+  EXPECT_EQ(std::get<RequestFinished>(*run.received[id].end).cached_tokens, 16U);
 }
 
 // In every state of a request, the next plan() ends it and frees its blocks.
@@ -231,8 +231,8 @@ class LeaderCancel : public ::testing::Test {
     run.leader.cancel(id);
     EXPECT_TRUE(run.leader.has_work());
     run.plan();
-    EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
-    if (run.in_flight() > 0) run.settle();
+    EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
+    if (run.in_flight() > 0) run.finish_step();
   }
 
   LeaderRun run{64, 4, limits_of(16, 4)};
@@ -278,7 +278,7 @@ TEST_F(LeaderCancel, EndsARequestThatWaitsForAPrefix) {
   EXPECT_EQ(run.leader.status().queued, 1U);
   expect_cancelled(id);
   run.run();
-  EXPECT_EQ(run.told[ahead].tokens[0], continuation(prompt_of(60), 3));
+  EXPECT_EQ(run.received[ahead].tokens[0], continuation(prompt_of(60), 3));
   expect_all_free(run);
 }
 
@@ -292,8 +292,8 @@ TEST_F(LeaderCancel, EndsAPreemptedRequest) {
   }
   tight.leader.cancel(second);
   tight.plan();
-  EXPECT_TRUE(tight.told[second].ended_with<RequestCancelled>());
-  tight.settle();
+  EXPECT_TRUE(tight.received[second].ended_with<RequestCancelled>());
+  tight.finish_step();
   tight.run();
   expect_all_free(tight);
 }
@@ -315,7 +315,7 @@ TEST_F(LeaderCancel, LeavesNoStateAfterStorms) {
       for (const RequestId id : ids) run.leader.cancel(id);
       run.step();
       expect_all_free(run);
-      for (const RequestId id : ids) EXPECT_EQ(run.told[id].ends, 1);
+      for (const RequestId id : ids) EXPECT_EQ(run.received[id].ends, 1);
     }
   }
   const LeaderStatus status = run.leader.status();

@@ -29,10 +29,10 @@ TEST(Leader, ComputesAllOfASequenceAgainForEveryToken) {
     const Forward forward = run.plan();
     sizes.push_back(forward.tokens.size());
     for (const SequenceChunk& chunk : forward.chunks) EXPECT_EQ(chunk.start_position, 0U);
-    run.settle();
+    run.finish_step();
   }
   EXPECT_EQ(sizes, (std::vector<std::size_t>{6, 7, 8, 9, 10}));
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 5));
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 5));
   EXPECT_EQ(run.leader.status().preemptions, 0U);
   expect_all_free(run);
 }
@@ -44,9 +44,10 @@ TEST(Leader, RecomputesSeveralSequencesInTheStepsThatTheyNeed) {
   const RequestId second = run.add(prompt_of(9, 50), 4);
   const RequestId third = run.add(prompt_of(3, 20), 12);
   run.run();
-  for (const int sample : {0, 1}) EXPECT_EQ(run.told[first].tokens[sample], continuation(prompt_of(6), 7));
-  EXPECT_EQ(run.told[second].tokens[0], continuation(prompt_of(9, 50), 4));
-  EXPECT_EQ(run.told[third].tokens[0], continuation(prompt_of(3, 20), 12));
+  for (const int sample : {0, 1})
+    EXPECT_EQ(run.received[first].tokens[sample], continuation(prompt_of(6), 7));
+  EXPECT_EQ(run.received[second].tokens[0], continuation(prompt_of(9, 50), 4));
+  EXPECT_EQ(run.received[third].tokens[0], continuation(prompt_of(3, 20), 12));
   expect_all_free(run);
 }
 
@@ -54,10 +55,10 @@ TEST(Leader, EndsARecomputedSequenceThatIsCancelled) {
   LeaderRun run = recomputing(64);
   const RequestId id = run.add(prompt_of(6), 50);
   run.plan();
-  run.settle();
+  run.finish_step();
   run.leader.cancel(id);
   run.run();
-  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
+  EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
   expect_all_free(run);
 }
 

@@ -35,9 +35,9 @@ TEST(Leader, ContinuesARequestAfterAnyNumberOfItsTokens) {
     request.generated = {first(expected, begun)};
     const RequestId id = run.add(request);
     run.run();
-    EXPECT_EQ(run.told[id].tokens[0], expected) << begun;
-    EXPECT_EQ(run.told[id].reasons[0], FinishReason::length);
-    EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+    EXPECT_EQ(run.received[id].tokens[0], expected) << begun;
+    EXPECT_EQ(run.received[id].reasons[0], FinishReason::length);
+    EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
     EXPECT_EQ(run.computed_tokens, begun == expected.size() ? 0U : 16U)
         << "generated tokens are computed in chunks";
     EXPECT_EQ(run.leader.status().generated_tokens, expected.size() - begun);
@@ -55,9 +55,9 @@ TEST(Leader, ContinuesEverySampleWhereItWas) {
   const RequestId id = run.add(request);
   const RequestId other = run.add(prompt_of(6, 50), 4);
   run.run();
-  for (const int sample : {0, 1, 2}) EXPECT_EQ(run.told[id].tokens[sample], expected) << sample;
-  EXPECT_EQ(run.told[other].tokens[0], continuation(prompt_of(6, 50), 4));
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+  for (const int sample : {0, 1, 2}) EXPECT_EQ(run.received[id].tokens[sample], expected) << sample;
+  EXPECT_EQ(run.received[other].tokens[0], continuation(prompt_of(6, 50), 4));
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
   EXPECT_EQ(run.leader.status().queued_requests, 0U);
   expect_all_free(run);
 }
@@ -85,9 +85,9 @@ TEST(Leader, CancelsAContinuedRequestThatWaits) {
   run.step();
   run.leader.cancel(id);
   run.run();
-  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
-  EXPECT_TRUE(run.told[running].ended_with<RequestFinished>());
-  EXPECT_EQ(run.told[id].tokens[0].size(), 3U);
+  EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
+  EXPECT_TRUE(run.received[running].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[id].tokens[0].size(), 3U);
   expect_all_free(run);
 }
 
@@ -97,10 +97,10 @@ TEST(Leader, RefusesGeneratedTokensThatNoRunCanHaveGenerated) {
   request.generated = {continuation(prompt_of(10), 4)};
   const RequestId id = run.add(request);
   run.run();
-  EXPECT_EQ(run.told[id].errors[0],
+  EXPECT_EQ(run.received[id].errors[0],
             "`generated`: expected the tokens of an earlier run of this request: they go on after the end of "
             "the text");
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
   expect_all_free(run);
 
   request.generated = {{1}, {2}};

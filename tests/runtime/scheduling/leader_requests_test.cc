@@ -45,13 +45,13 @@ TEST(Leader, ScoresAPromptWhileRequestsRun) {
   const RequestId all = run.add(scoring(prompt, 1));
   const RequestId end = run.add(scoring(prompt, 29));
   run.run();
-  EXPECT_EQ(run.told[generating].tokens[0], continuation(prompt_of(6, 50), 12));
-  EXPECT_EQ(run.told[all].first_logprob, 1U);
-  EXPECT_EQ(run.told[all].logprobs, logprobs_of(prompt, 1));
-  EXPECT_EQ(run.told[end].logprobs, logprobs_of(prompt, 29));
+  EXPECT_EQ(run.received[generating].tokens[0], continuation(prompt_of(6, 50), 12));
+  EXPECT_EQ(run.received[all].first_logprob, 1U);
+  EXPECT_EQ(run.received[all].logprobs, logprobs_of(prompt, 1));
+  EXPECT_EQ(run.received[end].logprobs, logprobs_of(prompt, 29));
   for (const RequestId id : {all, end}) {
-    EXPECT_TRUE(run.told[id].tokens.empty());
-    EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+    EXPECT_TRUE(run.received[id].tokens.empty());
+    EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
   }
   expect_all_free(run);
 }
@@ -64,8 +64,8 @@ std::size_t computed_after(const Request& before, const Request& request, std::s
   const std::size_t computed = run.computed_tokens;
   const RequestId id = run.add(request);
   run.run();
-  EXPECT_EQ(run.told[id].first_logprob, *request.score_from);
-  EXPECT_EQ(run.told[id].logprobs, logprobs_of(request.prompt, *request.score_from));
+  EXPECT_EQ(run.received[id].first_logprob, *request.score_from);
+  EXPECT_EQ(run.received[id].logprobs, logprobs_of(request.prompt, *request.score_from));
   expect_all_free(run);
   return run.computed_tokens - computed;
 }
@@ -124,8 +124,8 @@ TEST(Leader, ScoresAndContinuesInTightCachesWithoutSayingAnythingTwice) {
   run.run();
   EXPECT_GT(run.leader.status().preemptions, 0U) << "the test proves nothing";
   for (const auto& [id, prompt] : prompts) {
-    EXPECT_EQ(run.told[id].logprobs, logprobs_of(prompt, 3));
-    EXPECT_EQ(run.told[id].tokens[0], continuation(prompt, 8));
+    EXPECT_EQ(run.received[id].logprobs, logprobs_of(prompt, 3));
+    EXPECT_EQ(run.received[id].tokens[0], continuation(prompt, 8));
   }
 }
 
@@ -134,10 +134,11 @@ TEST(Leader, EndsAScoredRequestWhoseLogitsAreNotNumbers) {
   run.worker.spoilt_token = 10;
   const RequestId id = run.add(scoring(prompt_of(30), 1));
   run.run();
-  EXPECT_EQ(run.told[id].logprobs.size(), 8U) << "the first chunk is sound";
-  EXPECT_EQ(run.told[id].errors[0].find("cannot compute the log-probability of token 9: the model's logits"),
-            0U);
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[id].logprobs.size(), 8U) << "the first chunk is sound";
+  EXPECT_EQ(
+      run.received[id].errors[0].find("cannot compute the log-probability of token 9: the model's logits"),
+      0U);
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
 }
 
 TEST(Leader, GivesTheLogitsOfEveryPositionInBoundedPieces) {
@@ -154,8 +155,8 @@ TEST(Leader, GivesTheLogitsOfEveryPositionInBoundedPieces) {
     expected.push_back(static_cast<float>(i));
     expected.push_back(static_cast<float>(request.prompt[i]));
   }
-  EXPECT_EQ(run.told[id].logits, expected);
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[id].logits, expected);
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
 }
 
 Request bidirectional(std::vector<TokenId> prompt) {
@@ -176,10 +177,10 @@ TEST(Leader, ComputesABidirectionalPromptInOneStepWithOtherRequests) {
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 70})) << "there is no room for all of it";
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 1, 78}));
   run.run();
-  EXPECT_EQ(run.told[whole].logits.size(), 2U * 78);
-  EXPECT_TRUE(run.told[whole].ended_with<RequestFinished>());
-  EXPECT_EQ(run.told[generating].tokens[0], continuation(prompt_of(6, 50), 12));
-  EXPECT_EQ(run.told[causal].tokens[0], continuation(prompt_of(70, 20), 2));
+  EXPECT_EQ(run.received[whole].logits.size(), 2U * 78);
+  EXPECT_TRUE(run.received[whole].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[generating].tokens[0], continuation(prompt_of(6, 50), 12));
+  EXPECT_EQ(run.received[causal].tokens[0], continuation(prompt_of(70, 20), 2));
   expect_all_free(run);
 }
 
@@ -265,8 +266,8 @@ TEST(Leader, ReportsTheTimesOfEvents) {
   LeaderRun run(64, 4, limits_of(4, 4));
   const RequestId id = run.add(prompt_of(10), 2);
   run.run();
-  ASSERT_TRUE(run.told[id].ended_with<RequestFinished>());
-  const RequestTimes& times = std::get<RequestFinished>(*run.told[id].end).times;
+  ASSERT_TRUE(run.received[id].ended_with<RequestFinished>());
+  const RequestTimes& times = std::get<RequestFinished>(*run.received[id].end).times;
   EXPECT_NE(times.queued, RequestTimes::Clock::time_point{});
   EXPECT_LE(times.queued, times.first_scheduled);
   EXPECT_LE(times.first_scheduled, times.first_token);
@@ -306,7 +307,7 @@ TEST(Leader, LetsASinkSubmit) {
     if (std::holds_alternative<RequestFinished>(event)) second = run.add(prompt_of(5), 2);
   });
   run.run();
-  EXPECT_TRUE(run.told[second].ended_with<RequestFinished>());
+  EXPECT_TRUE(run.received[second].ended_with<RequestFinished>());
 }
 
 TEST(Leader, EndsAtTheRequestsTokensAndReportsTheToken) {
@@ -320,13 +321,13 @@ TEST(Leader, EndsAtTheRequestsTokensAndReportsTheToken) {
   request.ignore_eos = true;
   const RequestId ignoring = run.add(request);
   run.run();
-  const std::size_t size = run.told[id].tokens[0].size();
+  const std::size_t size = run.received[id].tokens[0].size();
   EXPECT_LE(size, 4U);
-  EXPECT_EQ(run.told[id].tokens[0],
+  EXPECT_EQ(run.received[id].tokens[0],
             std::vector<TokenId>(tokens.begin(), tokens.begin() + static_cast<int>(size)));
-  EXPECT_EQ(run.told[id].reasons[0], FinishReason::stop);
-  EXPECT_EQ(std::get<TokenId>(run.told[id].matched_stop), tokens[3]);
-  EXPECT_EQ(run.told[ignoring].tokens[0], tokens);
+  EXPECT_EQ(run.received[id].reasons[0], FinishReason::stop);
+  EXPECT_EQ(std::get<TokenId>(run.received[id].matched_stop), tokens[3]);
+  EXPECT_EQ(run.received[ignoring].tokens[0], tokens);
 }
 
 TEST(Leader, BansEndingTokensBeforeMinTokens) {
@@ -361,7 +362,7 @@ TEST(Leader, BansTokensThatCompleteABadWord) {
   EXPECT_EQ(banned(run.step()), std::vector<TokenId>{98}) << "the prompt is not part of what is avoided";
   EXPECT_EQ(banned(run.step()), std::vector<TokenId>{98});
   EXPECT_EQ(banned(run.step()), (std::vector<TokenId>{tokens[2], 98}));
-  EXPECT_EQ(run.told[id].tokens[0], (std::vector<TokenId>{tokens[0], tokens[1], tokens[2] + 1}));
+  EXPECT_EQ(run.received[id].tokens[0], (std::vector<TokenId>{tokens[0], tokens[1], tokens[2] + 1}));
 }
 
 // The mask is computed while the ranks work: only choosing a token waits for it, planning does not.
@@ -383,9 +384,9 @@ TEST(Leader, AwaitsAMaskOnlyWhenATokenIsChosen) {
   const RequestId id = run.add(request);
   const PlannedStep step = run.leader.plan();
   planned.set_value();
-  run.leader.settle(step, run.worker.run(step.forward));
+  run.leader.apply_results(step, run.worker.run(step.forward));
   run.run();
-  EXPECT_EQ(run.told[id].tokens[0], (std::vector<TokenId>{11, 22}));
+  EXPECT_EQ(run.received[id].tokens[0], (std::vector<TokenId>{11, 22}));
   EXPECT_EQ(asked, (std::vector<std::vector<TokenId>>{{}, {11}}));
 }
 
@@ -402,10 +403,11 @@ TEST(Leader, EndsARequestWhoseMaskFailsOrAllowsNothing) {
   const RequestId strict = run.add(request);
   const RequestId other = run.add(prompt_of(6, 50), 3);
   run.run();
-  EXPECT_EQ(run.told[failing].errors[0], "the grammar has no end");
-  EXPECT_EQ(run.told[strict].errors[0].find("cannot choose a token: the request excludes every token"), 0U);
-  EXPECT_EQ(run.told[other].tokens[0], continuation(prompt_of(6, 50), 3));
-  for (const auto& [id, told] : run.told) EXPECT_TRUE(told.ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[failing].errors[0], "the grammar has no end");
+  EXPECT_EQ(run.received[strict].errors[0].find("cannot choose a token: the request excludes every token"),
+            0U);
+  EXPECT_EQ(run.received[other].tokens[0], continuation(prompt_of(6, 50), 3));
+  for (const auto& [id, received] : run.received) EXPECT_TRUE(received.ended_with<RequestFinished>());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ class LeaderRun {
   static constexpr TokenId kEos = 199;  // the fake worker never generates it
 
   // The events that a request's sink received.
-  struct Told {
+  struct Received {
     std::map<int, std::vector<TokenId>> tokens;  // key: sample
     std::map<int, std::string> texts;
     std::map<int, FinishReason> reasons;
@@ -63,7 +63,7 @@ class LeaderRun {
 
   RequestId add(Request request) {
     const RequestId id = leader.submit(std::move(request), [this](const Event& event) { take(event); });
-    told[id];
+    received[id];
     return id;
   }
 
@@ -81,19 +81,19 @@ class LeaderRun {
     return forward;
   }
 
-  // Settles the oldest step in flight. `seconds_of` says how long it took.
-  void settle() {
+  // Finishes the oldest step in flight. `seconds_of` says how long it took.
+  void finish_step() {
     ASSERT_FALSE(in_flight_.empty());
     const auto& [step, outputs] = in_flight_.front();
-    leader.settle(step, outputs, seconds_of ? seconds_of(step) : 0.0);
+    leader.apply_results(step, outputs, seconds_of ? seconds_of(step) : 0.0);
     in_flight_.pop_front();
     leader.check_invariants();
-    most_blocks = std::max(most_blocks, leader.status().used_blocks);
+    max_blocks = std::max(max_blocks, leader.status().used_blocks);
   }
 
   Forward step() {
     Forward forward = plan();
-    if (!in_flight_.empty()) settle();
+    if (!in_flight_.empty()) finish_step();
     return forward;
   }
 
@@ -127,11 +127,11 @@ class LeaderRun {
  public:
   FakeWorker worker;
   Leader leader;
-  std::map<RequestId, Told> told;
+  std::map<RequestId, Received> received;
   std::function<double(const PlannedStep&)>
       seconds_of;  // made-up durations of steps; without it, durations are unknown
   std::size_t steps = 0;
-  std::size_t most_blocks = 0;      // largest number of owned blocks after a step
+  std::size_t max_blocks = 0;       // largest number of owned blocks after a step
   std::size_t computed_tokens = 0;  // sum over all steps
 
  private:
@@ -144,21 +144,21 @@ class LeaderRun {
   void take(const Event& event) {
     if (const auto* token = std::get_if<TokenEvent>(&event)) return take_token(*token);
     if (const auto* some = std::get_if<PromptLogprobs>(&event)) {
-      Told& one = told[some->request];
+      Received& one = received[some->request];
       if (one.logprobs.empty()) one.first_logprob = some->first;
       EXPECT_EQ(some->first, one.first_logprob + one.logprobs.size()) << "out of order";
       one.logprobs.insert(one.logprobs.end(), some->logprobs.begin(), some->logprobs.end());
     } else if (const auto* progress = std::get_if<PrefillProgress>(&event)) {
-      EXPECT_EQ(told[progress->request].tokens.count(progress->sample), 0U) << "after the prompt";
-      told[progress->request].progress.push_back(*progress);
+      EXPECT_EQ(received[progress->request].tokens.count(progress->sample), 0U) << "after the prompt";
+      received[progress->request].progress.push_back(*progress);
     } else if (const auto* rows = std::get_if<PromptLogits>(&event)) {
-      Told& one = told[rows->request];
+      Received& one = received[rows->request];
       EXPECT_EQ(rows->first, one.logits.size() / rows->vocab_size) << "out of order";
       one.logits.insert(one.logits.end(), rows->logits.begin(), rows->logits.end());
     } else {
       std::visit(
           [&](const auto& end) {
-            Told& one = told[end.request];
+            Received& one = received[end.request];
             one.end = event;
             EXPECT_EQ(++one.ends, 1) << "request " << end.request << " ends more than once";
           },
@@ -167,7 +167,7 @@ class LeaderRun {
   }
 
   void take_token(const TokenEvent& event) {
-    Told& one = told[event.request];
+    Received& one = received[event.request];
     EXPECT_EQ(one.ends, 0) << "an event after the end";
     EXPECT_EQ(one.reasons.count(event.sample), 0U) << "a token after the last";
     one.cached_tokens = event.cached_tokens;

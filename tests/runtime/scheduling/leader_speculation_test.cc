@@ -1,7 +1,7 @@
 // Draft tokens in the leader: they never change a text, and right ones save steps.
 #include "runtime/speculation/speculator.h"
 #include "tests/runtime/scheduling/leader_run.h"
-#include "tests/runtime/speculation/guessing_source.h"
+#include "tests/runtime/speculation/nearly_right_source.h"
 
 #include <algorithm>
 #include <new>
@@ -15,20 +15,20 @@ namespace {
 using test::chunk_sizes;
 using test::continuation;
 using test::expect_all_free;
-using test::GuessingSource;
 using test::LeaderRun;
 using test::limits_of;
+using test::NearlyRightSource;
 using test::prompt_of;
 
 using Sizes = std::vector<std::size_t>;
 
-std::unique_ptr<Speculator> guessing(std::size_t most, std::size_t wrong = 0) {
-  return std::make_unique<Speculator>(std::make_unique<GuessingSource>(wrong), most);
+std::unique_ptr<Speculator> speculator_of(std::size_t max, std::size_t wrong = 0) {
+  return std::make_unique<Speculator>(std::make_unique<NearlyRightSource>(wrong), max);
 }
 
 // Returns a leader with room for everything.
-LeaderRun guessing_run(std::size_t most, std::size_t wrong = 0, std::size_t sequences = 4) {
-  return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, 0, guessing(most, wrong));
+LeaderRun drafting_run(std::size_t max, std::size_t wrong = 0, std::size_t sequences = 4) {
+  return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, 0, speculator_of(max, wrong));
 }
 
 // Notes each query's number of tokens and its limit of draft tokens.
@@ -39,7 +39,7 @@ class NotingSource : public DraftSource {
   explicit NotingSource(Asked& asked) : asked_(asked) {}
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
-    for (const DraftQuery& query : queries) asked_.emplace_back(query.tokens.size(), query.most);
+    for (const DraftQuery& query : queries) asked_.emplace_back(query.tokens.size(), query.max_tokens);
     return std::vector<Draft>(queries.size());
   }
   void end(std::uint64_t /*sequence*/) override {}
@@ -64,13 +64,13 @@ TEST(LeaderSpeculation, AsksASourceThatFollowsPromptsAboutComputedTokens) {
 }
 
 TEST(LeaderSpeculation, SavesAStepForEveryRightGuess) {
-  LeaderRun run = guessing_run(4);
+  LeaderRun run = drafting_run(4);
   const RequestId id = run.add(prompt_of(6), 21);
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{6});
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(chunk_sizes(run.step()), Sizes{5}) << "a token and four guesses";
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(chunk_sizes(run.step()), Sizes{5}) << "a token and four draft tokens";
   EXPECT_FALSE(run.leader.has_work());
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 21));
-  EXPECT_EQ(run.told[id].reasons[0], FinishReason::length);
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 21));
+  EXPECT_EQ(run.received[id].reasons[0], FinishReason::length);
   const SpeculationCounts counts = run.leader.status().speculation;
   EXPECT_EQ(counts.drafts, 4U);
   EXPECT_EQ(counts.drafted_tokens(), 16U);
@@ -81,7 +81,7 @@ TEST(LeaderSpeculation, SavesAStepForEveryRightGuess) {
 
 TEST(LeaderSpeculation, GivesUpGuessesWhoseStepsTakeTooLongAndTriesThemAgain) {
   // All draft tokens are right, and the measured costs say that their rows are nearly free.
-  auto speculator = std::make_unique<Speculator>(std::make_unique<GuessingSource>(0), 4,
+  auto speculator = std::make_unique<Speculator>(std::make_unique<NearlyRightSource>(0), 4,
                                                  RowCosts({{1, 0.01}, {16, 0.0101}}));
   LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, std::move(speculator));
   run.seconds_of = [](const PlannedStep& step) {
@@ -90,16 +90,16 @@ TEST(LeaderSpeculation, GivesUpGuessesWhoseStepsTakeTooLongAndTriesThemAgain) {
   };
   const RequestId id = run.add(prompt_of(6), 300);
   run.run();
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 300));
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 300));
   EXPECT_GT(run.leader.status().speculation.drafts, 1U);
   EXPECT_LT(run.leader.status().speculation.drafts, 20U);
 }
 
 TEST(LeaderSpeculation, KeepsTheTokensBeforeAWrongDraftTokenAndTheModelsToken) {
-  LeaderRun run = guessing_run(5, 1);  // all draft tokens are wrong
+  LeaderRun run = drafting_run(5, 1);  // all draft tokens are wrong
   const RequestId id = run.add(prompt_of(6), 10);
   run.run();
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 10));
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 10));
   EXPECT_EQ(run.steps, 10U);
   const SpeculationCounts counts = run.leader.status().speculation;
   EXPECT_GT(counts.drafted_tokens(), 0U);
@@ -107,16 +107,16 @@ TEST(LeaderSpeculation, KeepsTheTokensBeforeAWrongDraftTokenAndTheModelsToken) {
 }
 
 TEST(LeaderSpeculation, DraftsNoTokensAfterTheLastOne) {
-  LeaderRun run = guessing_run(8);
+  LeaderRun run = drafting_run(8);
   const RequestId id = run.add(prompt_of(6), 4);
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{6});
-  EXPECT_EQ(chunk_sizes(run.step()), Sizes{3}) << "two guesses, behind which the fourth token is chosen";
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 4));
+  EXPECT_EQ(chunk_sizes(run.step()), Sizes{3}) << "two draft tokens, after which the fourth token is chosen";
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 4));
   EXPECT_FALSE(run.leader.has_work());
 }
 
 TEST(LeaderSpeculation, ReportsDraftCountsInEveryToken) {
-  LeaderRun run = guessing_run(3);
+  LeaderRun run = drafting_run(3);
   Request request;
   request.prompt = prompt_of(5);
   request.max_tokens = 6;
@@ -137,7 +137,7 @@ TEST(LeaderSpeculation, EndsAtAStopTokenAmongTheGuesses) {
     if (std::ranges::find(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), text[end]) !=
         text.begin() + static_cast<std::ptrdiff_t>(end))
       continue;
-    LeaderRun run = guessing_run(5);
+    LeaderRun run = drafting_run(5);
     Request request;
     request.prompt = prompt_of(6);
     request.max_tokens = 30;
@@ -145,9 +145,9 @@ TEST(LeaderSpeculation, EndsAtAStopTokenAmongTheGuesses) {
     request.stop_token_ids = {text[end]};
     const RequestId id = run.add(request);
     run.run();
-    EXPECT_EQ(run.told[id].tokens[0],
+    EXPECT_EQ(run.received[id].tokens[0],
               std::vector(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end) + 1));
-    EXPECT_EQ(run.told[id].reasons[0], FinishReason::stop);
+    EXPECT_EQ(run.received[id].reasons[0], FinishReason::stop);
     expect_all_free(run);
   }
 }
@@ -163,20 +163,21 @@ TEST(LeaderSpeculation, AppliesMinTokensAndBadWordsAfterEveryDraftToken) {
   request.stop_token_ids = {text[5], text[7]};  // the first stop token comes before min_tokens
   request.bad_words_ids = {{text[2], text[3]}};
   std::vector<std::vector<TokenId>> answers;
-  for (const std::size_t most : {0U, 1U, 3U, 8U, 15U}) {
+  for (const std::size_t max : {0U, 1U, 3U, 8U, 15U}) {
     for (const std::size_t wrong : {0U, 2U, 5U}) {
-      LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0, most == 0 ? nullptr : guessing(most, wrong));
+      LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, 0,
+                    max == 0 ? nullptr : speculator_of(max, wrong));
       const RequestId id = run.add(request);
       run.run();
-      answers.push_back(run.told[id].tokens[0]);
-      EXPECT_EQ(answers.back(), answers.front()) << most << " guesses, 1 of " << wrong << " wrong";
+      answers.push_back(run.received[id].tokens[0]);
+      EXPECT_EQ(answers.back(), answers.front()) << max << " draft tokens, 1 of " << wrong << " wrong";
     }
   }
   EXPECT_NE(answers.front()[3], text[3]) << "the bad word was not ruled out, the test proves nothing";
 }
 
 TEST(LeaderSpeculation, LeavesRequestsAloneThatDoNotWantItOrHaveACallback) {
-  LeaderRun run = guessing_run(4);
+  LeaderRun run = drafting_run(4);
   Request request;
   request.prompt = prompt_of(6);
   request.max_tokens = 10;
@@ -196,15 +197,15 @@ TEST(LeaderSpeculation, LeavesRequestsAloneThatDoNotWantItOrHaveACallback) {
   run.run();
   EXPECT_EQ(run.leader.status().speculation.drafts, 0U);
   for (const RequestId id : {plain, restricted})
-    EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 10));
+    EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 10));
 }
 
 TEST(LeaderSpeculation, UsesOnlyTheRoomThatPromptsAndOtherTokensLeave) {
-  LeaderRun run(200, 4, limits_of(8, 8), {std::nullopt}, 0, guessing(7));
+  LeaderRun run(200, 4, limits_of(8, 8), {std::nullopt}, 0, speculator_of(7));
   for (int i = 0; i < 3; ++i) run.add(prompt_of(2, static_cast<TokenId>(20 * i)), 40);
   while (run.leader.status().decoding < 3) run.step();
   const Forward without_prompt = run.step();
-  EXPECT_EQ(without_prompt.tokens.size(), 8U) << "three tokens and five guesses";
+  EXPECT_EQ(without_prompt.tokens.size(), 8U) << "three tokens and five draft tokens";
   run.add(prompt_of(40, 90), 4);
   const Forward with_prompt = run.step();
   EXPECT_EQ(with_prompt.tokens.size(), 8U);
@@ -215,39 +216,39 @@ TEST(LeaderSpeculation, UsesOnlyTheRoomThatPromptsAndOtherTokensLeave) {
 
 TEST(LeaderSpeculation, PreemptsNobody) {
   // The texts of two sequences fill the cache exactly.
-  LeaderRun run(10, 4, limits_of(16, 2), {std::nullopt}, 0, guessing(15));
+  LeaderRun run(10, 4, limits_of(16, 2), {std::nullopt}, 0, speculator_of(15));
   const RequestId first = run.add(prompt_of(4), 16);
   const RequestId second = run.add(prompt_of(4, 50), 16);
   run.run();
   EXPECT_EQ(run.leader.status().preemptions, 0U);
-  EXPECT_EQ(run.told[first].tokens[0], continuation(prompt_of(4), 16));
-  EXPECT_EQ(run.told[second].tokens[0], continuation(prompt_of(4, 50), 16));
+  EXPECT_EQ(run.received[first].tokens[0], continuation(prompt_of(4), 16));
+  EXPECT_EQ(run.received[second].tokens[0], continuation(prompt_of(4, 50), 16));
 }
 
 TEST(LeaderSpeculation, PublishesOnlyAcceptedTokens) {
-  LeaderRun run = guessing_run(15, 3);
+  LeaderRun run = drafting_run(15, 3);
   const RequestId first = run.add(prompt_of(6), 40);
   run.run();
   // The second request's prompt ends in the middle of the first answer, so it finds blocks of that answer.
   std::vector<TokenId> prompt = prompt_of(6);
-  const std::vector<TokenId> answer = run.told[first].tokens[0];
+  const std::vector<TokenId> answer = run.received[first].tokens[0];
   prompt.insert(prompt.end(), answer.begin(), answer.begin() + 20);
   const RequestId second = run.add(prompt, 10);
   run.run();
-  EXPECT_EQ(run.told[second].cached_tokens, 24U);
-  EXPECT_EQ(run.told[second].tokens[0], continuation(prompt, 10));
+  EXPECT_EQ(run.received[second].cached_tokens, 24U);
+  EXPECT_EQ(run.received[second].tokens[0], continuation(prompt, 10));
 }
 
 TEST(LeaderSpeculation, RecomputesAcceptedDraftTokensIfAStateCannotBeCut) {
   const auto steps_with = [](std::size_t wrong) {
-    LeaderRun run(200, 4, limits_of(16, 2), {std::nullopt}, 2 * kStatesPerSequence, guessing(4, wrong));
+    LeaderRun run(200, 4, limits_of(16, 2), {std::nullopt}, 2 * kStatesPerSequence, speculator_of(4, wrong));
     const RequestId id = run.add(prompt_of(6), 41);
     run.run();
-    EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 41));
+    EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 41));
     expect_all_free(run);
     return run.steps;
   };
-  EXPECT_LT(steps_with(0), 14U) << "boundaries with snapshots take a step without guesses";
+  EXPECT_LT(steps_with(0), 14U) << "boundaries with snapshots take a step without draft tokens";
   EXPECT_LE(steps_with(1), 41U);
   EXPECT_LT(steps_with(6), 41U);
 }
@@ -255,15 +256,16 @@ TEST(LeaderSpeculation, RecomputesAcceptedDraftTokensIfAStateCannotBeCut) {
 TEST(LeaderSpeculation, KeepsSeveralStepsInFlight) {
   LeaderOptions limits = limits_of(16, 6);
   limits.engine.pipeline = 3;
-  LeaderRun run(200, 4, limits, {std::nullopt}, 0, guessing(3, 4));
+  LeaderRun run(200, 4, limits, {std::nullopt}, 0, speculator_of(3, 4));
   std::vector<RequestId> ids;
   for (TokenId i = 0; i < 6; ++i) ids.push_back(run.add(prompt_of(3, 10 * i), 25));
   while (run.leader.has_work()) {
     while (run.in_flight() < 3 && !run.plan().tokens.empty()) continue;
-    if (run.in_flight() > 0) run.settle();
+    if (run.in_flight() > 0) run.finish_step();
   }
   for (TokenId i = 0; i < 6; ++i)
-    EXPECT_EQ(run.told[ids[static_cast<std::size_t>(i)]].tokens[0], continuation(prompt_of(3, 10 * i), 25));
+    EXPECT_EQ(run.received[ids[static_cast<std::size_t>(i)]].tokens[0],
+              continuation(prompt_of(3, 10 * i), 25));
   EXPECT_GT(run.leader.status().speculation.accepted_tokens(), 0U);
   EXPECT_LT(run.leader.status().speculation.accepted_tokens(),
             run.leader.status().speculation.drafted_tokens());
@@ -284,22 +286,22 @@ TEST(LeaderSpeculation, GoesOnWithoutDraftTokensIfMemoryIsShort) {
                 std::make_unique<Speculator>(std::move(source), 4));
   const RequestId id = run.add(prompt_of(6), 10);
   run.run();
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 10));
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(6), 10));
   EXPECT_EQ(run.leader.status().speculation.drafts, 0U);
   EXPECT_GT(exhausted.ended.size(), 1U) << "what it knew of the text takes memory, too";
 }
 
 TEST(LeaderSpeculation, ACancelledRequestsGuessesAreWorthNothing) {
-  LeaderRun run = guessing_run(5);
+  LeaderRun run = drafting_run(5);
   const RequestId id = run.add(prompt_of(6), 40);
   for (int i = 0; i < 3; ++i) run.step();
-  const std::size_t tokens = run.told[id].tokens[0].size();
+  const std::size_t tokens = run.received[id].tokens[0].size();
   run.plan();
   run.leader.cancel(id);
-  run.settle();
+  run.finish_step();
   while (run.leader.has_work()) run.step();
-  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
-  EXPECT_GE(run.told[id].tokens[0].size(), tokens);
+  EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
+  EXPECT_GE(run.received[id].tokens[0].size(), tokens);
   expect_all_free(run);
 }
 

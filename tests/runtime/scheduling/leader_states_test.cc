@@ -15,7 +15,7 @@ using test::continuation;
 using test::LeaderRun;
 using test::limits_of;
 
-std::vector<TokenId> text_of(std::size_t size, std::size_t common = 0, TokenId first = 0) {
+std::vector<TokenId> make_text(std::size_t size, std::size_t common = 0, TokenId first = 0) {
   std::vector<TokenId> tokens(size);
   for (std::size_t i = 0; i < size; ++i)
     tokens[i] = ((i < common ? 0 : first) + static_cast<TokenId>(i * i)) % 97;
@@ -28,8 +28,8 @@ LeaderRun recurrent(std::size_t blocks, LeaderOptions limits, std::size_t block_
 }
 
 void expect_text(LeaderRun& run, RequestId id, const std::vector<TokenId>& prompt, std::size_t tokens) {
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
-  for (const auto& [sample, found] : run.told[id].tokens) EXPECT_EQ(found, continuation(prompt, tokens));
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
+  for (const auto& [sample, found] : run.received[id].tokens) EXPECT_EQ(found, continuation(prompt, tokens));
 }
 
 TEST(Snapshots, AreSparserInLongerTexts) {
@@ -69,20 +69,20 @@ TEST(Snapshots, FollowTheEndOfTheGeneratedText) {
 
 TEST(LeaderStates, FindAPromptUpToItsLastBoundary) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
-  run.add(text_of(90), 3);
+  run.add(make_text(90), 3);
   run.run();
   const std::size_t computed = run.computed_tokens;
-  const RequestId again = run.add(text_of(90), 3);
+  const RequestId again = run.add(make_text(90), 3);
   run.run();
-  expect_text(run, again, text_of(90), 3);
-  EXPECT_EQ(run.told[again].cached_tokens, 88U);
+  expect_text(run, again, make_text(90), 3);
+  EXPECT_EQ(run.received[again].cached_tokens, 88U);
   EXPECT_EQ(run.computed_tokens - computed, 2U + 2);
 }
 
 // The prompt is the next turn of a chat.
 TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
-  const std::vector<TokenId> prompt = text_of(30);
+  const std::vector<TokenId> prompt = make_text(30);
   run.add(prompt, 45);
   run.run();
   std::vector<TokenId> next = prompt;
@@ -93,54 +93,55 @@ TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
   const RequestId id = run.add(next, 1);
   run.run();
   expect_text(run, id, next, 1);
-  EXPECT_EQ(run.told[id].cached_tokens, 72U) << "of 74, as the answer's last token was not computed";
+  EXPECT_EQ(run.received[id].cached_tokens, 72U) << "of 74, as the answer's last token was not computed";
   EXPECT_EQ(run.computed_tokens - computed, next.size() - 72);
   EXPECT_EQ(run.leader.status().snapshot_hits, 1U);
 }
 
 TEST(LeaderStates, TakeOneSlotForAnAnswerOfAnyLength) {
   LeaderRun run = recurrent(200, limits_of(16, 1));
-  run.add(text_of(30), 1);
+  run.add(make_text(30), 1);
   run.run();
-  run.add(text_of(31, 0, 5), 30);
+  run.add(make_text(31, 0, 5), 30);
   run.run();
   const LeaderStatus status = run.leader.status();
   EXPECT_EQ(status.states, 4U);
   EXPECT_EQ(status.snapshots, 3U) << "of both prompts, and of the end of the answer";
-  const RequestId again = run.add(text_of(30), 1);
+  const RequestId again = run.add(make_text(30), 1);
   run.run();
-  EXPECT_EQ(run.told[again].cached_tokens, 28U);
+  EXPECT_EQ(run.received[again].cached_tokens, 28U);
 }
 
 TEST(LeaderStates, FindAPrefixUpToASnapshotOnly) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
-  run.add(text_of(250), 3);
+  run.add(make_text(250), 3);
   run.run();
-  const std::vector<TokenId> prompt = text_of(250, 150, 5);
+  const std::vector<TokenId> prompt = make_text(250, 150, 5);
   const RequestId other = run.add(prompt, 3);
   run.run();
   expect_text(run, other, prompt, 3);
-  EXPECT_EQ(run.told[other].cached_tokens, 128U) << "148 tokens have blocks, 128 have a state behind them";
+  EXPECT_EQ(run.received[other].cached_tokens, 128U)
+      << "148 tokens have blocks, 128 have a state behind them";
 }
 
 TEST(LeaderStates, KeepTheStateAtTheBranchOfAWaitingSequence) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
-  const std::vector<TokenId> prompt = text_of(120, 102, 5);
-  const RequestId first = run.add(text_of(120), 3);
+  const std::vector<TokenId> prompt = make_text(120, 102, 5);
+  const RequestId first = run.add(make_text(120), 3);
   const RequestId second = run.add(prompt, 3);
   run.run();
-  expect_text(run, first, text_of(120), 3);
+  expect_text(run, first, make_text(120), 3);
   expect_text(run, second, prompt, 3);
-  EXPECT_EQ(run.told[second].cached_tokens, 100U);
+  EXPECT_EQ(run.received[second].cached_tokens, 100U);
 }
 
 TEST(LeaderStates, ComputeAPromptOnceForAllSamples) {
   for (const std::size_t chunk : {5U, 16U, 200U}) {
     LeaderRun run = recurrent(400, limits_of(chunk, 8));
-    const RequestId id = run.add(text_of(90), 5, 6);
+    const RequestId id = run.add(make_text(90), 5, 6);
     run.run();
-    expect_text(run, id, text_of(90), 5);
-    EXPECT_EQ(run.told[id].tokens.size(), 6U);
+    expect_text(run, id, make_text(90), 5);
+    EXPECT_EQ(run.received[id].tokens.size(), 6U);
     EXPECT_EQ(run.computed_tokens, 90U + 5 * 2 + 6 * 4) << chunk;
   }
 }
@@ -148,10 +149,10 @@ TEST(LeaderStates, ComputeAPromptOnceForAllSamples) {
 TEST(LeaderStates, ComeBackAfterAPreemption) {
   LeaderRun run = recurrent(40, limits_of(16, 4));
   std::vector<RequestId> ids;
-  for (TokenId i = 0; i < 6; ++i) ids.push_back(run.add(text_of(50, 0, 7 * i), 60));
+  for (TokenId i = 0; i < 6; ++i) ids.push_back(run.add(make_text(50, 0, 7 * i), 60));
   run.run();
   for (std::size_t i = 0; i < ids.size(); ++i)
-    expect_text(run, ids[i], text_of(50, 0, 7 * static_cast<TokenId>(i)), 60);
+    expect_text(run, ids[i], make_text(50, 0, 7 * static_cast<TokenId>(i)), 60);
   EXPECT_GT(run.leader.status().preemptions, 0U);
 }
 
@@ -159,27 +160,27 @@ TEST(LeaderStates, EvictSnapshotsAndNeverRunOutOfSlots) {
   // Blocks have one token, so a step could request more copies than there are slots.
   LeaderRun run = recurrent(2000, limits_of(400, 2), 1);
   for (TokenId i = 0; i < 12; ++i) {
-    const RequestId id = run.add(text_of(300, 0, 3 * i), 40);
+    const RequestId id = run.add(make_text(300, 0, 3 * i), 40);
     run.run();
-    expect_text(run, id, text_of(300, 0, 3 * i), 40);
+    expect_text(run, id, make_text(300, 0, 3 * i), 40);
   }
 }
 
 TEST(LeaderStates, AreFreeAfterCancellation) {
   LeaderRun run = recurrent(200, limits_of(16, 1));
-  const RequestId id = run.add(text_of(100), 50);
+  const RequestId id = run.add(make_text(100), 50);
   for (int i = 0; i < 4; ++i) run.step();
   run.leader.cancel(id);
-  const RequestId next = run.add(text_of(100), 5);
+  const RequestId next = run.add(make_text(100), 5);
   run.run();
-  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
-  expect_text(run, next, text_of(100), 5);
+  EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
+  expect_text(run, next, make_text(100), 5);
 }
 
 TEST(LeaderStates, RefuseBidirectionalAttention) {
   LeaderRun run = recurrent(200, limits_of(16, 4));
   Request request;
-  request.prompt = text_of(8);
+  request.prompt = make_text(8);
   request.max_tokens = 0;
   request.prompt_logits = true;
   request.bidirectional = true;

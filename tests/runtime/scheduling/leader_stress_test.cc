@@ -4,7 +4,7 @@
 #include "runtime/speculation/speculator.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/scheduling/leader_run.h"
-#include "tests/runtime/speculation/guessing_source.h"
+#include "tests/runtime/speculation/nearly_right_source.h"
 
 #include <gtest/gtest.h>
 
@@ -58,20 +58,20 @@ Request random_request(Random& random, std::size_t cache_tokens, std::size_t ind
   return request;
 }
 
-void expect_answer(const LeaderRun::Told& told, const Sent& sent) {
+void expect_answer(const LeaderRun::Received& received, const Sent& sent) {
   const Request& request = sent.request;
-  ASSERT_EQ(told.ends, 1);
-  if (sent.cancelled && std::holds_alternative<RequestCancelled>(*told.end)) return;
-  EXPECT_TRUE(std::holds_alternative<RequestFinished>(*told.end));
+  ASSERT_EQ(received.ends, 1);
+  if (sent.cancelled && std::holds_alternative<RequestCancelled>(*received.end)) return;
+  EXPECT_TRUE(std::holds_alternative<RequestFinished>(*received.end));
   const auto tokens = continuation(request.prompt, static_cast<std::size_t>(request.max_tokens));
-  EXPECT_EQ(told.tokens.size(), request.max_tokens == 0 ? 0U : static_cast<std::size_t>(request.n));
-  for (const auto& [sample, found] : told.tokens) EXPECT_EQ(found, tokens);
+  EXPECT_EQ(received.tokens.size(), request.max_tokens == 0 ? 0U : static_cast<std::size_t>(request.n));
+  for (const auto& [sample, found] : received.tokens) EXPECT_EQ(found, tokens);
   if (request.prompt_logits) {
-    EXPECT_EQ(told.logits.size(), 2 * request.prompt.size());
+    EXPECT_EQ(received.logits.size(), 2 * request.prompt.size());
   } else if (request.score_from) {
-    ASSERT_EQ(told.logprobs.size(), request.prompt.size() - *request.score_from);
+    ASSERT_EQ(received.logprobs.size(), request.prompt.size() - *request.score_from);
     for (std::size_t i = *request.score_from; i < request.prompt.size(); ++i)
-      EXPECT_EQ(told.logprobs[i - *request.score_from],
+      EXPECT_EQ(received.logprobs[i - *request.score_from],
                 test::logprob_after(std::span(request.prompt).first(i), request.prompt[i]));
   }
 }
@@ -95,7 +95,7 @@ std::unique_ptr<Speculator> random_speculator(Random& random) {
     costs.emplace(std::vector<RowCosts::Point>{{1, 0.01}, {16, 0.01 + slope}});
   }
   return std::make_unique<Speculator>(
-      std::make_unique<test::GuessingSource>(random.integer(0, 6), random.integer(0, 1000)),
+      std::make_unique<test::NearlyRightSource>(random.integer(0, 6), random.integer(0, 1000)),
       random.integer(1, kMaxDraftTokens), std::move(costs));
 }
 
@@ -142,11 +142,11 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight,
     }
     if (random.integer(0, 7) == 0 && !sent.empty()) cancel_one();
     while (run.in_flight() < in_flight && !run.plan().tokens.empty()) continue;
-    if (run.in_flight() > 0) run.settle();
+    if (run.in_flight() > 0) run.finish_step();
     if (testing::Test::HasFailure()) return;
   }
-  while (run.in_flight() > 0) run.settle();
-  for (const auto& [id, one] : sent) expect_answer(run.told[id], one);
+  while (run.in_flight() > 0) run.finish_step();
+  for (const auto& [id, one] : sent) expect_answer(run.received[id], one);
   const LeaderStatus status = run.leader.status();
   EXPECT_EQ(status.used_blocks, 0U);
   EXPECT_EQ(status.queued_requests + status.queued_prompt_tokens + status.queued + status.running, 0U);

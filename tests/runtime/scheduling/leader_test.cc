@@ -45,9 +45,9 @@ TEST(Leader, CutsAPromptIntoChunksAndWantsATokenAfterTheLast) {
   EXPECT_TRUE(std::holds_alternative<want::Choose>(third.outputs[0].want));
   EXPECT_EQ(chunk_sizes(run.step()), Sizes{1});
   run.run();
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(19), 3));
-  EXPECT_EQ(run.told[id].reasons[0], FinishReason::length);
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt_of(19), 3));
+  EXPECT_EQ(run.received[id].reasons[0], FinishReason::length);
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
   expect_all_free(run);
 }
 
@@ -79,7 +79,7 @@ TEST(Leader, WorksOnAtMostMaxSequencesAtOnce) {
   EXPECT_EQ(run.leader.status().running, 2U);
   EXPECT_EQ(run.leader.status().queued, 3U);
   run.run();
-  for (const auto& [id, told] : run.told) EXPECT_TRUE(told.ended_with<RequestFinished>());
+  for (const auto& [id, received] : run.received) EXPECT_TRUE(received.ended_with<RequestFinished>());
 }
 
 // There are more sequences than tokens in a chunk, and a step still serves all of them.
@@ -100,10 +100,10 @@ TEST(Leader, LetsSamplesWaitForTheirPromptAndShareItsBlocks) {
   EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 1, 1, 1, 2}));
   run.run();
   for (int sample = 0; sample < 5; ++sample)
-    EXPECT_EQ(run.told[id].tokens[sample], continuation(prompt_of(18), 4));
+    EXPECT_EQ(run.received[id].tokens[sample], continuation(prompt_of(18), 4));
   EXPECT_EQ(run.computed_tokens, 18U + 4 * 2 + 5 * 3);  // the prompt once, and its last two tokens four times
-  EXPECT_LE(run.most_blocks, 4U + 5 * 2);               // 16 shared tokens, and 6 tokens of each sample
-  EXPECT_EQ(run.told[id].cached_tokens, 16U);
+  EXPECT_LE(run.max_blocks, 4U + 5 * 2);                // 16 shared tokens, and 6 tokens of each sample
+  EXPECT_EQ(run.received[id].cached_tokens, 16U);
 }
 
 TEST(Leader, LetsPromptsThatBeginAlikeComputeTheirCommonBlocksOnce) {
@@ -123,8 +123,8 @@ TEST(Leader, LetsPromptsThatBeginAlikeComputeTheirCommonBlocksOnce) {
   run.run();
   EXPECT_EQ(run.computed_tokens, 15U + 3 * 3 + 3 + 5);
   for (std::size_t i = 0; i < ids.size(); ++i)
-    EXPECT_EQ(run.told[ids[i]].tokens[0], continuation(prompts[i], 2));
-  EXPECT_EQ(run.told[other].tokens[0], continuation(prompt_of(3, 50), 2));
+    EXPECT_EQ(run.received[ids[i]].tokens[0], continuation(prompts[i], 2));
+  EXPECT_EQ(run.received[other].tokens[0], continuation(prompt_of(3, 50), 2));
 }
 
 TEST(Leader, DoesNotWaitForEverForABeginningWhoseRequestIsCancelled) {
@@ -134,8 +134,8 @@ TEST(Leader, DoesNotWaitForEverForABeginningWhoseRequestIsCancelled) {
   run.step();
   run.leader.cancel(first);
   run.run();
-  EXPECT_TRUE(run.told[first].ended_with<RequestCancelled>());
-  EXPECT_EQ(run.told[second].tokens[0], continuation(prompt_of(40), 2));
+  EXPECT_TRUE(run.received[first].ended_with<RequestCancelled>());
+  EXPECT_EQ(run.received[second].tokens[0], continuation(prompt_of(40), 2));
 }
 
 TEST(Leader, PreemptsTheLastSequenceWhenTheCacheIsFullAndLosesNothing) {
@@ -144,8 +144,8 @@ TEST(Leader, PreemptsTheLastSequenceWhenTheCacheIsFullAndLosesNothing) {
   const RequestId second = run.add(prompt_of(4, 50), 11);
   run.run();
   EXPECT_GT(run.leader.status().preemptions, 0U) << "the test proves nothing";
-  EXPECT_EQ(run.told[first].tokens[0], continuation(prompt_of(4, 0), 11));
-  EXPECT_EQ(run.told[second].tokens[0], continuation(prompt_of(4, 50), 11));
+  EXPECT_EQ(run.received[first].tokens[0], continuation(prompt_of(4, 0), 11));
+  EXPECT_EQ(run.received[second].tokens[0], continuation(prompt_of(4, 50), 11));
 }
 
 TEST(Leader, ServesASequenceThatFillsTheWholeCache) {
@@ -153,8 +153,8 @@ TEST(Leader, ServesASequenceThatFillsTheWholeCache) {
   const RequestId first = run.add(prompt_of(10), 14);
   const RequestId second = run.add(prompt_of(20, 30), 4);
   run.run();
-  EXPECT_EQ(run.told[first].tokens[0].size(), 14U);
-  EXPECT_EQ(run.told[second].tokens[0].size(), 4U);
+  EXPECT_EQ(run.received[first].tokens[0].size(), 14U);
+  EXPECT_EQ(run.received[second].tokens[0].size(), 4U);
 }
 
 TEST(Leader, CancelsRunningAndWaitingRequests) {
@@ -168,14 +168,14 @@ TEST(Leader, CancelsRunningAndWaitingRequests) {
   run.leader.cancel(12345);  // an unknown id
   const Forward forward = run.step();
   EXPECT_EQ(forward.ended.size(), 1U) << "the ranks never heard of the others";
-  EXPECT_TRUE(run.told[running].ended_with<RequestCancelled>());
-  EXPECT_TRUE(run.told[waiting].ended_with<RequestCancelled>());
+  EXPECT_TRUE(run.received[running].ended_with<RequestCancelled>());
+  EXPECT_TRUE(run.received[waiting].ended_with<RequestCancelled>());
   run.run();
   run.leader.cancel(kept);  // the request has already ended
   run.run();
-  EXPECT_TRUE(run.told[kept].ended_with<RequestFinished>());
-  EXPECT_EQ(run.told[kept].tokens[0].size(), 5U);
-  EXPECT_TRUE(run.told[waiting].tokens.empty());
+  EXPECT_TRUE(run.received[kept].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[kept].tokens[0].size(), 5U);
+  EXPECT_TRUE(run.received[waiting].tokens.empty());
   expect_all_free(run);
 }
 
@@ -183,8 +183,8 @@ TEST(Leader, MakesTheSamplesOneAfterTheOtherIfTheCacheHoldsOnlyOne) {
   LeaderRun run(4, 4, limits_of(4, 3));
   const RequestId id = run.add(prompt_of(12), 4, 3);
   run.run();
-  EXPECT_EQ(run.told[id].reasons.size(), 3U);
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[id].reasons.size(), 3U);
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
 }
 
 // Waiting samples have no sequence yet, so they add neither memory nor work to a step.
@@ -212,10 +212,10 @@ TEST(Leader, ServesThousandsOfSamples) {
   const RequestId next = run.add(prompt_of(5, 50), 3, 2000);
   run.run();
   for (int sample = 0; sample < 2000; ++sample) {
-    ASSERT_EQ(run.told[many].tokens[sample], continuation(prompt_of(9), 3));
-    ASSERT_EQ(run.told[next].tokens[sample], continuation(prompt_of(5, 50), 3));
+    ASSERT_EQ(run.received[many].tokens[sample], continuation(prompt_of(9), 3));
+    ASSERT_EQ(run.received[next].tokens[sample], continuation(prompt_of(5, 50), 3));
   }
-  EXPECT_TRUE(run.told[many].ended_with<RequestFinished>());
+  EXPECT_TRUE(run.received[many].ended_with<RequestFinished>());
 }
 
 TEST(Leader, CountsSamplesThatHaveNotBegunAsQueued) {
@@ -226,11 +226,11 @@ TEST(Leader, CountsSamplesThatHaveNotBegunAsQueued) {
   EXPECT_EQ(run.leader.status().queued + run.leader.status().running, 1000U);
   run.leader.cancel(id);
   run.run();
-  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
+  EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
   expect_all_free(run);
 }
 
-// With two steps in flight, consecutive chunks of a prompt are planned before the first one is settled. A
+// With two steps in flight, consecutive chunks of a prompt are planned before the first one finishes. A
 // sequence that awaits a token is not planned.
 TEST(Leader, KeepsTwoStepsInFlight) {
   LeaderRun run(64, 4, limits_of(8, 4));
@@ -239,21 +239,21 @@ TEST(Leader, KeepsTwoStepsInFlight) {
   const Forward second = run.plan();
   EXPECT_EQ(chunk_sizes(second), Sizes{8});
   EXPECT_EQ(second.chunks[0].start_position, 8U);
-  run.settle();
+  run.finish_step();
   const Forward third = run.plan();
   EXPECT_EQ(chunk_sizes(third), Sizes{4});
   EXPECT_EQ(third.outputs.size(), 1U);
   EXPECT_TRUE(run.plan().tokens.empty()) << "the next token is not known yet";
   const RequestId late = run.add(prompt_of(6, 50), 3);
   EXPECT_EQ(chunk_sizes(run.plan()), Sizes{6}) << "others go on meanwhile";
-  run.settle();
-  run.settle();
-  EXPECT_EQ(run.told[longer].tokens[0].size(), 1U);
+  run.finish_step();
+  run.finish_step();
+  EXPECT_EQ(run.received[longer].tokens[0].size(), 1U);
   EXPECT_EQ(chunk_sizes(run.plan()), Sizes{1});
-  while (run.in_flight() > 0) run.settle();
+  while (run.in_flight() > 0) run.finish_step();
   run.run();
-  EXPECT_EQ(run.told[longer].tokens[0], continuation(prompt_of(20, 0), 3));
-  EXPECT_EQ(run.told[late].tokens[0], continuation(prompt_of(6, 50), 3));
+  EXPECT_EQ(run.received[longer].tokens[0], continuation(prompt_of(20, 0), 3));
+  EXPECT_EQ(run.received[late].tokens[0], continuation(prompt_of(6, 50), 3));
   expect_all_free(run);
 }
 
@@ -264,12 +264,12 @@ TEST(Leader, EndsACancelledSequenceInFlightWhenItsStepIsSettled) {
   run.plan();
   run.leader.cancel(id);
   EXPECT_TRUE(run.plan().tokens.empty());
-  EXPECT_EQ(run.told[id].ends, 0);
+  EXPECT_EQ(run.received[id].ends, 0);
   EXPECT_GT(run.leader.status().used_blocks, 0U) << "the ranks still write to them";
-  run.settle();
-  EXPECT_EQ(run.told[id].ends, 0);
-  run.settle();
-  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
+  run.finish_step();
+  EXPECT_EQ(run.received[id].ends, 0);
+  run.finish_step();
+  EXPECT_TRUE(run.received[id].ended_with<RequestCancelled>());
   expect_all_free(run);
 }
 
@@ -281,11 +281,11 @@ TEST(Leader, KeepsTheBlocksOfStepsInFlightInAFullCache) {
   while (run.leader.has_work()) {
     ASSERT_LT(run.steps, 1000U);
     while (run.in_flight() < 2 && !run.plan().tokens.empty()) continue;
-    run.settle();
+    run.finish_step();
   }
   EXPECT_GT(run.leader.status().preemptions, 0U) << "the test proves nothing";
-  EXPECT_EQ(run.told[first].tokens[0], continuation(prompt_of(8, 0), 12));
-  EXPECT_EQ(run.told[second].tokens[0], continuation(prompt_of(8, 50), 12));
+  EXPECT_EQ(run.received[first].tokens[0], continuation(prompt_of(8, 0), 12));
+  EXPECT_EQ(run.received[second].tokens[0], continuation(prompt_of(8, 50), 12));
 }
 
 TEST(Leader, LetsShorterOnesPassALongPromptThatDoesNotFitButNotForEver) {
@@ -300,12 +300,12 @@ TEST(Leader, LetsShorterOnesPassALongPromptThatDoesNotFitButNotForEver) {
   while (run.leader.has_work()) {
     ASSERT_LT(run.steps, 1000U);
     run.step();
-    if (!run.told[big].tokens.empty()) continue;
+    if (!run.received[big].tokens.empty()) continue;
     before = static_cast<std::size_t>(
-        std::ranges::count_if(small, [&](RequestId id) { return run.told[id].ends == 1; }));
+        std::ranges::count_if(small, [&](RequestId id) { return run.received[id].ends == 1; }));
   }
   EXPECT_EQ(before, Scheduler::kMaxOvertaken);
-  EXPECT_EQ(run.told[big].tokens[0], continuation(prompt_of(60, 20), 2));
+  EXPECT_EQ(run.received[big].tokens[0], continuation(prompt_of(60, 20), 2));
 }
 
 TEST(Leader, PublishesNothingOfAChunkWhoseLogitsAreNotNumbers) {
@@ -313,15 +313,16 @@ TEST(Leader, PublishesNothingOfAChunkWhoseLogitsAreNotNumbers) {
   run.worker.spoilt_token = 17;
   const RequestId spoilt = run.add(prompt_of(20), 3);  // the third chunk contains token 17
   run.run();
-  EXPECT_EQ(run.told[spoilt].reasons[0], FinishReason::error);
-  EXPECT_EQ(run.told[spoilt].errors[0].find("cannot choose a token: the model's logits are not finite"), 0U);
-  EXPECT_TRUE(run.told[spoilt].tokens.empty());
-  EXPECT_TRUE(run.told[spoilt].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[spoilt].reasons[0], FinishReason::error);
+  EXPECT_EQ(run.received[spoilt].errors[0].find("cannot choose a token: the model's logits are not finite"),
+            0U);
+  EXPECT_TRUE(run.received[spoilt].tokens.empty());
+  EXPECT_TRUE(run.received[spoilt].ended_with<RequestFinished>());
   run.worker.spoilt_token = -1;
   const RequestId again = run.add(prompt_of(22), 3);
   run.run();
-  EXPECT_EQ(run.told[again].cached_tokens, 16U) << "the chunks before that are sound";
-  EXPECT_EQ(run.told[again].tokens[0], continuation(prompt_of(22), 3));
+  EXPECT_EQ(run.received[again].cached_tokens, 16U) << "the chunks before that are sound";
+  EXPECT_EQ(run.received[again].tokens[0], continuation(prompt_of(22), 3));
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ std::vector<TokenId> prompt_of(std::size_t size, TokenId first = 0) {
 }
 
 void expect_continued(LeaderRun& run, RequestId id, const std::vector<TokenId>& prompt, std::size_t tokens) {
-  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
-  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt, tokens));
+  EXPECT_TRUE(run.received[id].ended_with<RequestFinished>());
+  EXPECT_EQ(run.received[id].tokens[0], continuation(prompt, tokens));
 }
 
 TEST(LeaderWindow, HoldsOfWindowedLayersTheWindowsBlocksOnly) {
@@ -31,7 +31,7 @@ TEST(LeaderWindow, HoldsOfWindowedLayersTheWindowsBlocksOnly) {
   run.run();
   expect_continued(run, id, prompt_of(300), 20);
   // 319 tokens are computed, and the next one would attend to 9 of them.
-  EXPECT_EQ(run.most_blocks, 80U + 3);
+  EXPECT_EQ(run.max_blocks, 80U + 3);
 }
 
 TEST(LeaderWindow, GeneratesTextsLongerThanTheCacheIfAllLayersHaveWindows) {
@@ -68,7 +68,7 @@ TEST(LeaderWindow, SharesALongPromptWhoseWindowIsCached) {
   run.run();
   expect_continued(run, first, prompt_of(120), 3);
   expect_continued(run, again, prompt_of(120), 3);
-  EXPECT_EQ(run.told[again].cached_tokens, 116U);
+  EXPECT_EQ(run.received[again].cached_tokens, 116U);
   EXPECT_EQ(run.computed_tokens - computed, 4U + 2);
 }
 
@@ -76,8 +76,9 @@ TEST(LeaderWindow, ComputesALongPromptOnceForAllSamples) {
   LeaderRun run(100, 4, limits_of(16, 8), {10, 10, std::nullopt});
   const RequestId id = run.add(prompt_of(90), 5, 6);
   run.run();
-  ASSERT_EQ(run.told[id].tokens.size(), 6U);
-  for (const auto& [sample, tokens] : run.told[id].tokens) EXPECT_EQ(tokens, continuation(prompt_of(90), 5));
+  ASSERT_EQ(run.received[id].tokens.size(), 6U);
+  for (const auto& [sample, tokens] : run.received[id].tokens)
+    EXPECT_EQ(tokens, continuation(prompt_of(90), 5));
   // The other samples find the prompt except for the tokens of its last block.
   EXPECT_EQ(run.computed_tokens, 90U + 5 * 2 + 6 * 4);
 }

@@ -24,8 +24,8 @@ TEST(OverlapChoice, DividesLargeStepsIfTheWireTakesMoreThanAThird) {
   EXPECT_FALSE(slow_wire.divides(kRows)) << "nothing is known";
   EXPECT_EQ(divided_steps(slow_wire, 1, 0.4), 0U);
   EXPECT_EQ(divided_steps(slow_wire, 10, 0.4), 10U);
-  EXPECT_FALSE(slow_wire.divides(OverlapChoice::kLeastRows - 1));
-  EXPECT_TRUE(slow_wire.divides(OverlapChoice::kLeastRows));
+  EXPECT_FALSE(slow_wire.divides(OverlapChoice::kMinRows - 1));
+  EXPECT_TRUE(slow_wire.divides(OverlapChoice::kMinRows));
   OverlapChoice fast_wire(TwoBatchOverlap::automatic);
   EXPECT_EQ(divided_steps(fast_wire, 100, 0.3), 0U);
 }

@@ -177,7 +177,7 @@ TEST(AnswerHistory, StaysWithinTheDocumentedMemory) {
 Draft draft_of(DraftSource& source, const Tokens& tokens, std::size_t prompt, const Request& request = {},
                std::uint64_t sequence = 1) {
   const DraftQuery query{
-      .sequence = sequence, .tokens = tokens, .prompt_tokens = prompt, .most = 4, .request = &request};
+      .sequence = sequence, .tokens = tokens, .prompt_tokens = prompt, .max_tokens = 4, .request = &request};
   return source.draft(std::span(&query, 1)).front();
 }
 
@@ -293,7 +293,8 @@ TEST(Speculator, RemembersAnAnswerOnceAndForBothOfItsSources) {
       options, {.model = [&] { return std::make_unique<Listener>(heard); }}, 50, std::nullopt);
   const Tokens text = {1, 2, 3};
   speculator->end({.sequence = 1, .tokens = text, .prompt_tokens = 1});
-  const DraftQuery query{.sequence = 2, .tokens = std::span(text).first(2), .prompt_tokens = 1, .most = 4};
+  const DraftQuery query{
+      .sequence = 2, .tokens = std::span(text).first(2), .prompt_tokens = 1, .max_tokens = 4};
   const std::vector<Draft> drafts = speculator->draft(std::span(&query, 1), {1, 1, 16});
   EXPECT_EQ(drafts.front().tokens, Tokens{3});
   EXPECT_EQ(heard, (std::vector<std::string>{"learn 3", "end 1"}));

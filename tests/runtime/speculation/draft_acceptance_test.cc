@@ -61,8 +61,8 @@ TEST(DraftAcceptance, LiesBetweenTheGuaranteeOfCommonNoiseAndTheOptimum) {
   constexpr double kMeanTolerance = 0.007;
   Random random(1);
   double found = 0.0;
-  double least = 0.0;
-  double most = 0.0;
+  double min = 0.0;
+  double max = 0.0;
   double independent = 0.0;
   for (std::size_t pair = 0; pair < kPairs; ++pair) {
     const float difference =
@@ -79,13 +79,13 @@ TEST(DraftAcceptance, LiesBetweenTheGuaranteeOfCommonNoiseAndTheOptimum) {
     EXPECT_GE(share, (1.0 - distance) / (1.0 + distance) - kTolerance) << "distance " << distance;
     EXPECT_LE(share, 1.0 - distance + kTolerance) << "distance " << distance;
     found += share / kPairs;
-    least += (1.0 - distance) / (1.0 + distance) / kPairs;
-    most += (1.0 - distance) / kPairs;
+    min += (1.0 - distance) / (1.0 + distance) / kPairs;
+    max += (1.0 - distance) / kPairs;
     for (std::size_t i = 0; i < p.size(); ++i) independent += p[i] * q[i] / kPairs;
   }
-  EXPECT_GE(found, least - kMeanTolerance);
-  EXPECT_LE(found, most + kMeanTolerance);
-  EXPECT_LT(least, most - 0.05) << "the test proves nothing";
+  EXPECT_GE(found, min - kMeanTolerance);
+  EXPECT_LE(found, max + kMeanTolerance);
+  EXPECT_LT(min, max - 0.05) << "the test proves nothing";
   EXPECT_GT(found, independent + 0.1) << "what models with noise of their own would reach";
 }
 

@@ -343,7 +343,7 @@ reference::Fixture as_fixture(const DrafterFixture& fixture) {
 }
 
 // Untrained drafters are right only by chance.
-constexpr std::uint64_t kLeastAccepted = 3;
+constexpr std::uint64_t kMinAccepted = 3;
 
 TEST(Drafters, ChangeNoTextForAnyStepSize) {
   for (const char* const name : {"eagle3-llama", "dspark-qwen3"}) {
@@ -353,7 +353,7 @@ TEST(Drafters, ChangeNoTextForAnyStepSize) {
     EngineOptions options = options_of(fixture, DraftRanks::all, true);
     options.model = folder.path();
     test::expect_no_change_however_steps_are_cut(options, test::speculated_requests(as_fixture(fixture)),
-                                                 kLeastAccepted);
+                                                 kMinAccepted);
   }
 }
 
@@ -368,7 +368,7 @@ TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhileMeasuring) {
     EngineOptions plain = options;
     plain.speculation = {};
     const Continuations expected = test::plain_answers(plain, requests);
-    test::expect_no_change(options, requests, expected, kLeastAccepted);
+    test::expect_no_change(options, requests, expected, kMinAccepted);
     options.speculation.drafts = DraftKind::automatic;
     options.speculation.ranks = DraftRanks::all;
     options.speculation.always = false;
@@ -376,7 +376,7 @@ TEST(Drafters, ChangeNoTextOnTheFirstRankOrWhileMeasuring) {
     options.two_batch_overlap = TwoBatchOverlap::on;
     options.speculation.always = true;
     options.speculation.drafts = DraftKind::model;
-    test::expect_no_change(options, requests, expected, kLeastAccepted);
+    test::expect_no_change(options, requests, expected, kMinAccepted);
   }
 }
 

@@ -22,8 +22,8 @@ class Drafting {
       : worker_(limits.cache.block_size, limits.cache.windows),
         source_(limits, [this](Forward forward) { return run(std::move(forward)); }) {}
 
-  Draft draft(std::uint64_t sequence, const Tokens& tokens, std::size_t most) {
-    const DraftQuery query{.sequence = sequence, .tokens = tokens, .prompt_tokens = 1, .most = most};
+  Draft draft(std::uint64_t sequence, const Tokens& tokens, std::size_t max) {
+    const DraftQuery query{.sequence = sequence, .tokens = tokens, .prompt_tokens = 1, .max_tokens = max};
     return source_.draft(std::span(&query, 1)).front();
   }
   ModelSource& source() { return source_; }

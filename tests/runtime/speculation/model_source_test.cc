@@ -52,9 +52,9 @@ TEST(ModelSource, EndsADraftBeforeAnInvalidToken) {
 TEST(ModelSource, ContinuesAfterTheLastAcceptedToken) {
   Drafting drafting(limits_of());
   Tokens text = {1, 2, 3, 4, 5};
-  const Tokens guessed = drafting.draft(1, text, 4).tokens;
+  const Tokens drafted = drafting.draft(1, text, 4).tokens;
   // The model accepts two draft tokens and then chooses a different token.
-  text = joined(text, {guessed[0], guessed[1], (guessed[2] + 1) % 97});
+  text = joined(text, {drafted[0], drafted[1], (drafted[2] + 1) % 97});
   drafting.passes.clear();
   EXPECT_EQ(drafting.draft(1, text, 3).tokens, test::continuation(text, 3));
   EXPECT_EQ(drafting.passes.front().chunks.front().start_position, 7U);
@@ -73,7 +73,7 @@ TEST(ModelSource, StaysCorrectForAnyAcceptance) {
     for (const std::size_t blocks : {std::size_t{1000}, std::size_t{20}}) {
       Drafting drafting(limits_of(blocks, windows));
       std::map<std::uint64_t, Tokens> texts;
-      std::size_t guesses = 0;
+      std::size_t drafts = 0;
       for (std::size_t round = 0; round < 300; ++round) {
         const std::uint64_t id = random.integer(1, 6) + 10 * (round / 60);
         const auto [entry, is_new] = texts.try_emplace(id);
@@ -83,14 +83,14 @@ TEST(ModelSource, StaysCorrectForAnyAcceptance) {
         const Draft draft = drafting.draft(id, text, random.integer(1, 6));
         const Tokens expected = test::continuation(text, draft.tokens.size());
         EXPECT_EQ(draft.tokens, expected);
-        guesses += draft.tokens.size();
+        drafts += draft.tokens.size();
         const std::size_t accepted = random.integer(0, draft.tokens.size());
         text.insert(text.end(), expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(accepted));
         if (text.size() < 60 && random.integer(0, 15) != 0) continue;
         drafting.source().end(id);
         texts.erase(id);
       }
-      EXPECT_GT(guesses, 300U) << "the test proves nothing";
+      EXPECT_GT(drafts, 300U) << "the test proves nothing";
     }
   }
 }
@@ -99,20 +99,20 @@ TEST(ModelSource, StaysCorrectForAnyAcceptance) {
 TEST(ModelSource, RecomputesALayersDraftFromTheModelsStates) {
   Drafting drafting(limits_of_layer());
   Tokens text = {1, 2, 3, 4, 5};
-  const Tokens guessed = drafting.draft(1, text, 3).tokens;
-  EXPECT_EQ(guessed, test::continuation({2, 3, 4, 5}, 3));
+  const Tokens drafted = drafting.draft(1, text, 3).tokens;
+  EXPECT_EQ(drafted, test::continuation({2, 3, 4, 5}, 3));
   ASSERT_EQ(drafting.passes.size(), 3U);
   EXPECT_EQ(drafting.passes[0].tokens, Tokens({2, 3, 4, 5}));
   EXPECT_FALSE(drafting.passes[0].reads_own_states);
-  EXPECT_EQ(drafting.passes[1].tokens, Tokens{guessed[0]});
+  EXPECT_EQ(drafting.passes[1].tokens, Tokens{drafted[0]});
   EXPECT_EQ(drafting.passes[1].chunks[0].start_position, 4U);
   EXPECT_TRUE(drafting.passes[1].reads_own_states);
   EXPECT_TRUE(drafting.passes[2].reads_own_states);
-  text = joined(text, joined(guessed, {6}));
+  text = joined(text, joined(drafted, {6}));
   drafting.passes.clear();
   drafting.draft(1, text, 1);
   EXPECT_EQ(drafting.passes.front().chunks.front().start_position, 4U);
-  EXPECT_EQ(drafting.passes.front().tokens, joined(guessed, {6}));
+  EXPECT_EQ(drafting.passes.front().tokens, joined(drafted, {6}));
 }
 
 TEST(ModelSource, FollowsAPromptForALayer) {
@@ -186,7 +186,7 @@ TEST(ModelSource, SharesNothingThatMayNotBeShared) {
   const auto first_position = [&] {
     drafting.passes.clear();
     const DraftQuery query{
-        .sequence = ++id, .tokens = text, .prompt_tokens = 1, .most = 1, .request = &request};
+        .sequence = ++id, .tokens = text, .prompt_tokens = 1, .max_tokens = 1, .request = &request};
     drafting.source().draft(std::span(&query, 1));
     return drafting.passes.front().chunks.front().start_position;
   };
@@ -238,18 +238,18 @@ TEST(ModelSource, BeginsAgainAfterAPassThatFailed) {
 TEST(ModelSource, DraftsAsFarAsItPays) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3};
-  const auto guesses = [&](double token_seconds, double row_seconds) {
+  const auto drafts = [&](double token_seconds, double row_seconds) {
     static std::uint64_t id = 0;
     const DraftQuery query{.sequence = ++id,
                            .tokens = text,
                            .prompt_tokens = 1,
-                           .most = 8,
+                           .max_tokens = 8,
                            .token_seconds = token_seconds,
                            .row_seconds = row_seconds};
     return drafting.source().draft(std::span(&query, 1)).front().tokens.size();
   };
-  EXPECT_EQ(guesses(1e6, 0.0), 8U) << "a step of eleven days";
-  EXPECT_EQ(guesses(1.0, 100.0), 1U) << "rows that cost a hundred tokens each";
+  EXPECT_EQ(drafts(1e6, 0.0), 8U) << "a step of eleven days";
+  EXPECT_EQ(drafts(1.0, 100.0), 1U) << "rows that cost a hundred tokens each";
 }
 
 TEST(Calibration, LearnsHowOftenProbableTokensAreAccepted) {
@@ -291,9 +291,9 @@ TEST(DraftBudget, RecoversFromAProcessThatWasStopped) {
 }
 
 // Drafts `token` with the probability `chance` for even sequences, and nothing for odd ones.
-class OneGuess : public DraftSource {
+class OneDraft : public DraftSource {
  public:
-  OneGuess(TokenId token, double chance) : token_(token), chance_(chance) {}
+  OneDraft(TokenId token, double chance) : token_(token), chance_(chance) {}
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
     std::vector<Draft> drafts;
     for (const DraftQuery& query : queries)
@@ -309,8 +309,8 @@ class OneGuess : public DraftSource {
 
 TEST(MixedSource, AsksTheOtherSourceIfTheFreeOneIsUnlikelyToBeRight) {
   const auto token_of = [](double chance, std::uint64_t sequence) {
-    MixedSource mixed(std::make_unique<OneGuess>(1, chance), std::make_unique<OneGuess>(2, 0.1));
-    const DraftQuery query{.sequence = sequence, .tokens = {}, .prompt_tokens = 0, .most = 1};
+    MixedSource mixed(std::make_unique<OneDraft>(1, chance), std::make_unique<OneDraft>(2, 0.1));
+    const DraftQuery query{.sequence = sequence, .tokens = {}, .prompt_tokens = 0, .max_tokens = 1};
     const Draft draft = mixed.draft(std::span(&query, 1)).front();
     return draft.tokens.empty() ? -1 : draft.tokens.front();
   };

@@ -35,8 +35,8 @@ inline Request drawn(std::vector<TokenId> prompt, std::uint64_t seed) {
 inline Request thinking_request(std::vector<TokenId> prompt) {
   Request request = greedy_request(std::move(prompt), 30);
   request.thinking = ThinkingLimit{.max_tokens = 6,
-                                   .begin = ModelFolder::text_of({600, 601}),
-                                   .end = ModelFolder::text_of({50, 51, 52}),
+                                   .begin = ModelFolder::decoded({600, 601}),
+                                   .end = ModelFolder::decoded({50, 51, 52}),
                                    .end_ids = {50, 51, 52},
                                    .has_begun = true};
   return request;
@@ -63,7 +63,7 @@ inline std::vector<Request> speculated_requests(const reference::Fixture& fixtur
   requests.push_back(drawn(prompt(8, 3), 9));
   requests.back().constraint = Constraint(constraint::Regex{"((bo|bp)(bq|br)?){4,12}bs(bt)*"});
   requests.push_back(drawn(prompt(8, 3), 10));
-  requests.back().stop = {ModelFolder::text_of({42, 44}), ModelFolder::text_of({45, 45})};
+  requests.back().stop = {ModelFolder::decoded({42, 44}), ModelFolder::decoded({45, 45})};
   requests.push_back(thinking_request(prompt(10, 4)));
   requests.push_back(drawn(prompt(10, 4), 11));
   requests.back().speculate = false;
@@ -108,14 +108,14 @@ inline Continuations plain_answers(const EngineOptions& options, const std::vect
   return expected;
 }
 
-// `least`: the test expects more accepted tokens than this, and some rejected ones.
+// `min`: the test expects more accepted tokens than this, and some rejected ones.
 inline void expect_no_change(EngineOptions options, const std::vector<Request>& requests,
-                             const Continuations& expected, std::uint64_t least = 20) {
+                             const Continuations& expected, std::uint64_t min = 20) {
   run_engine(world(), options, [&](Engine& engine) {
     expect_same_answers_to(answers_to(engine, requests), expected);
     const SpeculationCounts counts = engine.status().speculation;
     if (!options.speculation.always) return;
-    EXPECT_GT(counts.accepted_tokens(), least) << "the test proves nothing";
+    EXPECT_GT(counts.accepted_tokens(), min) << "the test proves nothing";
     EXPECT_LT(counts.accepted_tokens() + 5, counts.drafted_tokens()) << "the test proves nothing";
   });
 }
@@ -123,7 +123,7 @@ inline void expect_no_change(EngineOptions options, const std::vector<Request>& 
 // Compares answers with and without drafts for several sizes of chunks, batches and caches.
 inline void expect_no_change_however_steps_are_cut(EngineOptions options,
                                                    const std::vector<Request>& requests,
-                                                   std::uint64_t least = 20) {
+                                                   std::uint64_t min = 20) {
   struct Cut {
     std::size_t tokens, chunk, sequences, block_size, cache_tokens;
   };
@@ -141,7 +141,7 @@ inline void expect_no_change_however_steps_are_cut(EngineOptions options,
     drafted.prefill_chunk = cut.chunk;
     drafted.max_sequences = cut.sequences;
     drafted.cache_tokens = cut.cache_tokens;
-    expect_no_change(drafted, requests, expected, least);
+    expect_no_change(drafted, requests, expected, min);
   }
 }
 

@@ -17,9 +17,9 @@
 namespace tp {
 namespace {
 
-Draft draft_of(NgramSource& source, const std::vector<TokenId>& tokens, std::size_t prompt, std::size_t most,
+Draft draft_of(NgramSource& source, const std::vector<TokenId>& tokens, std::size_t prompt, std::size_t max,
                std::uint64_t sequence = 1) {
-  const DraftQuery query{sequence, tokens, prompt, most};
+  const DraftQuery query{sequence, tokens, prompt, max};
   return source.draft(std::span(&query, 1)).front();
 }
 
@@ -213,16 +213,16 @@ class SlowSource : public DraftSource {
 
 // Returns in how many of twenty steps, of a millisecond each, the slow source was asked. The free source
 // drafts 7.
-std::size_t times_asked(const std::vector<TokenId>& guesses) {
-  Speculator speculator(std::make_unique<SlowSource>(guesses), 8, RowCosts({{1, 0.001}, {16, 0.001}}),
+std::size_t times_asked(const std::vector<TokenId>& drafts) {
+  Speculator speculator(std::make_unique<SlowSource>(drafts), 8, RowCosts({{1, 0.001}, {16, 0.001}}),
                         std::make_unique<FixedSource>(Draft{{7}, {0.9}}));
   const std::vector<TokenId> tokens = {1, 2, 3};
-  const DraftQuery query{.sequence = 1, .tokens = tokens, .prompt_tokens = 2, .most = 4};
+  const DraftQuery query{.sequence = 1, .tokens = tokens, .prompt_tokens = 2, .max_tokens = 4};
   std::size_t asked = 0;
   for (int step = 0; step < 20; ++step) {
     const std::vector<TokenId> found = speculator.draft(std::span(&query, 1), {1, 1, 16}).front().tokens;
-    asked += found == guesses ? 1 : 0;
-    if (found != guesses) {
+    asked += found == drafts ? 1 : 0;
+    if (found != drafts) {
       EXPECT_EQ(found, std::vector<TokenId>{7});
     }
     speculator.count(found.size(), 0);
@@ -271,7 +271,7 @@ class CountingSource : public DraftSource {
       : draft_{std::vector<TokenId>(tokens, 1), std::vector<double>(tokens, 0.9)}, asked_(asked) {}
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
     ++asked_;
-    if (queries.front().most == 0) return std::vector<Draft>(queries.size());
+    if (queries.front().max_tokens == 0) return std::vector<Draft>(queries.size());
     return std::vector<Draft>(queries.size(), draft_);
   }
   void end(std::uint64_t /*sequence*/) override {}
@@ -284,7 +284,7 @@ class CountingSource : public DraftSource {
 // Simulated steps. `seconds_of` gives the duration of a step with this many rows.
 struct MadeUpSteps {
   std::size_t sequences = 1;
-  std::size_t guesses = 4;  // draft tokens of each sequence that has a draft
+  std::size_t draft_tokens = 4;  // draft tokens of each sequence that has a draft
   bool are_right = true;
   std::function<double(std::size_t rows)> seconds_of;
   bool follows_prompts = false;
@@ -297,12 +297,12 @@ struct MadeUpSteps {
 
   // `expected`: the costs measured before.
   void run(std::size_t steps, const RowCosts& expected) {
-    Speculator speculator(std::make_unique<CountingSource>(guesses, asked), 8, expected, nullptr,
+    Speculator speculator(std::make_unique<CountingSource>(draft_tokens, asked), 8, expected, nullptr,
                           follows_prompts);
     const std::vector<TokenId> text = {1, 2, 3};
     std::vector<DraftQuery> queries;
     for (std::size_t i = 0; i < sequences; ++i)
-      queries.push_back({.sequence = i, .tokens = text, .prompt_tokens = 2, .most = guesses});
+      queries.push_back({.sequence = i, .tokens = text, .prompt_tokens = 2, .max_tokens = draft_tokens});
     const Speculator::StepSize size = {sequences, sequences, 100};
     for (std::size_t step = 0; step < steps; ++step) {
       std::vector<Draft> drafts = speculator.draft(queries, size);
@@ -349,7 +349,7 @@ TEST(Speculator, LosesLittleForAnyReason) {
 }
 
 TEST(Speculator, DoesNotAskIfEvenRightDraftTokensDoNotPay) {
-  MadeUpSteps steps{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
+  MadeUpSteps steps{.sequences = 16, .draft_tokens = 1, .seconds_of = [](std::size_t rows) {
                       return 2.0 * static_cast<double>(rows);
                     }};
   steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
@@ -362,7 +362,7 @@ TEST(Speculator, DoesNotAskIfEvenRightDraftTokensDoNotPay) {
 }
 
 TEST(Speculator, SometimesSkipsDraftsThatGainLittle) {
-  MadeUpSteps little{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
+  MadeUpSteps little{.sequences = 16, .draft_tokens = 1, .seconds_of = [](std::size_t rows) {
                        return 4.0 + static_cast<double>(rows);
                      }};
   const RowCosts costs({{1, 5.0}, {32, 36.0}});
@@ -380,7 +380,7 @@ TEST(Speculator, KeepsWithinTheRoomOfTheStep) {
 
 TEST(Speculator, CountsByPlaceInTheDraft) {
   Speculator speculator(std::make_unique<NoSource>(), 99);
-  EXPECT_EQ(speculator.most(), kMaxDraftTokens);
+  EXPECT_EQ(speculator.max_drafts(), kMaxDraftTokens);
   speculator.count(3, 1);
   speculator.count(2, 2);
   speculator.count(0, 0);

@@ -35,16 +35,18 @@ class StoringLeader {
       : run_(shape_of(c, limits).blocks_for(c.cache_tokens, limits.engine.max_sequences), c.block_size,
              limits, c.windows, shape_of(c, limits).states),
         stores_(run_.worker, files, random, c.block_size, c.windows.size(), kRanks) {
-    StoreSettings settings{.least_tokens = 6, .blocks_per_run = c.run, .is_furthest = {}, .ranks = kRanks};
+    StoreSettings settings{
+        .min_tokens = 6, .blocks_per_run = c.run, .has_widest_window = {}, .ranks = kRanks};
     const bool is_full = std::ranges::find(c.windows, CacheWindow()) != c.windows.end();
-    if (!is_full) settings.furthest = *std::ranges::max_element(c.windows);
-    for (const CacheWindow& window : c.windows) settings.is_furthest.push_back(window == settings.furthest);
+    if (!is_full) settings.widest_window = *std::ranges::max_element(c.windows);
+    for (const CacheWindow& window : c.windows)
+      settings.has_widest_window.push_back(window == settings.widest_window);
     run_.leader.open_store(settings);
     for (const auto& [id, file] : files.all) run_.leader.add_stored(file.header);
   }
 
   void step() {
-    if (const auto work = run_.leader.take_store_work()) run_.leader.settle_store(stores_.run(*work));
+    if (const auto work = run_.leader.take_store_work()) run_.leader.apply_store_reports(stores_.run(*work));
     run_.step();
   }
   void run() {
@@ -90,10 +92,10 @@ TEST(LeaderStore, ReadsAnEarlierLeadersBlocksWhileRequestsRun) {
   leader.step();
   EXPECT_EQ(leader->leader.status().store.loading, 1U);
   leader.run();
-  EXPECT_EQ(leader->told[again].tokens[0], continuation(stored_text(60), 5));
-  EXPECT_EQ(leader->told[other].tokens[0], continuation(stored_text(5), 30));
+  EXPECT_EQ(leader->received[again].tokens[0], continuation(stored_text(60), 5));
+  EXPECT_EQ(leader->received[other].tokens[0], continuation(stored_text(5), 30));
   if (leader.stores().failed() == 0) {
-    EXPECT_EQ(std::get<RequestFinished>(*leader->told[again].end).cached_tokens, 58U);
+    EXPECT_EQ(std::get<RequestFinished>(*leader->received[again].end).cached_tokens, 58U);
   }
 }
 
@@ -112,7 +114,7 @@ TEST(LeaderStore, EndsACancelledRequestWhileItsPrefixIsRead) {
   EXPECT_EQ(leader->leader.status().store.loading, 1U);
   leader->leader.cancel(id);
   (*leader).step();
-  EXPECT_TRUE(leader->told[id].ended_with<RequestCancelled>());
+  EXPECT_TRUE(leader->received[id].ended_with<RequestCancelled>());
   leader.run();
   EXPECT_EQ(leader->leader.status().used_blocks, 0U);
   EXPECT_EQ(leader->leader.status().store.restored_tokens, 0U);
@@ -171,12 +173,12 @@ void stress_store(StoreCase c, std::uint64_t seed, StressCounts& counts) {
     }
     leader.run();
     for (const auto& [id, one] : sent) {
-      const LeaderRun::Told& told = leader->told[id];
-      ASSERT_EQ(told.ends, 1);
-      if (one.cancelled && std::holds_alternative<RequestCancelled>(*told.end)) continue;
+      const LeaderRun::Received& received = leader->received[id];
+      ASSERT_EQ(received.ends, 1);
+      if (one.cancelled && std::holds_alternative<RequestCancelled>(*received.end)) continue;
       const auto expected =
           continuation(one.request.prompt, static_cast<std::size_t>(one.request.max_tokens));
-      for (const auto& [sample, tokens] : told.tokens) ASSERT_EQ(tokens, expected);
+      for (const auto& [sample, tokens] : received.tokens) ASSERT_EQ(tokens, expected);
     }
     const LeaderStatus status = leader->leader.status();
     EXPECT_EQ(status.used_blocks, 0U);

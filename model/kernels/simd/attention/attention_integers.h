@@ -15,8 +15,8 @@ namespace {
 #if defined(__AVX512VNNI__)
 
 // The largest numbers: signed bytes 127 and 0 for queries, two unsigned bytes for weights.
-constexpr float kMostQuery = 127 * 256;
-constexpr float kMostWeight = 65535;
+constexpr float kMaxQuery = 127 * 256;
+constexpr float kMaxWeight = 65535;
 
 inline IntVector to_whole(const Vector& x, float factor) {
   return {(IntRegister)_mm512_maskz_cvtps_epi32(0xffff, (__m512)(x.part[0] * factor))};
@@ -43,12 +43,12 @@ inline void query_to_bytes(const AttentionTile& tile, std::size_t row) {
     greatest = larger(magnitude(load(query + d)), greatest);
     multiply_add(load(query + d), 0.0F, zeros);
   }
-  const float most = largest_element(greatest);
+  const float max = largest_element(greatest);
   // Queries with NaN or infinity have no bytes, but must make the scores NaN. Queries whose unit is too small
   // to have an inverse get scores of 0.
   const float nothing = sum_of_elements(zeros);
-  const bool has_bytes = nothing == 0.0F && most > kMostQuery * 0x1p-120F;
-  const float inverse = has_bytes ? kMostQuery / most : 0.0F;
+  const bool has_bytes = nothing == 0.0F && max > kMaxQuery * 0x1p-120F;
+  const float inverse = has_bytes ? kMaxQuery / max : 0.0F;
   std::int8_t* high = query_bytes(tile, row);
   IntVector sum_of_high{};
   IntVector sum_of_low{};
@@ -60,7 +60,7 @@ inline void query_to_bytes(const AttentionTile& tile, std::size_t row) {
     sum_of_high += {(whole - low) >> 8};
     sum_of_low += {low};
   }
-  tile.integer_rows[row] = {.query_unit = most / kMostQuery + nothing,
+  tile.integer_rows[row] = {.query_unit = max / kMaxQuery + nothing,
                             .sum_of_high = static_cast<std::int32_t>(sum_of_elements(to_floats(sum_of_high))),
                             .sum_of_low = static_cast<std::int32_t>(sum_of_elements(to_floats(sum_of_low))),
                             .weight_unit = 0.0F};
@@ -77,8 +77,8 @@ struct IntegerProducts {
   }
   static void round_weights(const Step& step, std::size_t row) {
     const float* weights = step.scores(row, step.begin);
-    const float most = highest_score(weights, step.columns(), 0.0F);
-    const float factor = most > 0.0F ? kMostWeight / most : 0.0F;
+    const float max = highest_score(weights, step.columns(), 0.0F);
+    const float factor = max > 0.0F ? kMaxWeight / max : 0.0F;
     std::uint8_t* high = weight_bytes(step, row);
     Vector zeros{};
     for (std::size_t j = 0; j < step.columns(); j += kLanes) {
@@ -89,7 +89,7 @@ struct IntegerProducts {
       multiply_add(some, 0.0F, zeros);
     }
     // NaN if a weight is not finite.
-    step.tile.integer_rows[row].weight_unit = most / kMostWeight + sum_of_elements(zeros);
+    step.tile.integer_rows[row].weight_unit = max / kMaxWeight + sum_of_elements(zeros);
   }
 };
 

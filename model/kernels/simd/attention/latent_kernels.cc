@@ -31,7 +31,7 @@ struct LatentPairProducts : PairProducts {
 inline std::size_t pair_bytes(const AttentionTile& tile) { return tile.row_columns * kColumnBytes; }
 
 // Most blocks of a step. Each block takes at least 16 of the step's 128 columns.
-constexpr std::size_t kMostBlocks = 8;
+constexpr std::size_t kMaxBlocks = 8;
 
 // The pairs of positions of a block that some rows see.
 struct PairRun {
@@ -59,7 +59,7 @@ class PairRuns {
   const PairRun* end() const { return runs_ + size_; }
 
  private:
-  PairRun runs_[kMostBlocks];
+  PairRun runs_[kMaxBlocks];
   std::size_t size_ = 0;
 };
 
@@ -85,8 +85,8 @@ constexpr auto plus = [](const Vector& a, const Vector& b) {
 // The final factor of int8 scores: the scale of the rest, unless it is so small that the value's scale
 // divided by it would be infinite.
 inline float last_scale(float of_rest, float of_value) {
-  const float least = of_value * 0x1p-60F;
-  const float scale = of_rest > least ? of_rest : least;
+  const float min = of_value * 0x1p-60F;
+  const float scale = of_rest > min ? of_rest : min;
   return scale > 0.0F ? scale : 1.0F;
 }
 
@@ -267,7 +267,7 @@ void attend_int8_latents(const AttentionTile& tile) {
   begin_softmax(tile);
   LatentPairProducts<LatentInt8>::round_query(tile);
   for_steps(tile, [&](const Step& step) {
-    const unsigned char* widened[kMostBlocks];
+    const unsigned char* widened[kMaxBlocks];
     for (std::size_t block = step.begin; block < step.end; ++block) {
       unsigned char* out = tile.widened + (block - step.begin) * block_bytes;
       widener.widen(tile.blocks[block], tile.block_size, tile.row_columns, out);

@@ -88,7 +88,7 @@ template <class Block, std::size_t T, std::size_t N, class End>
         for (std::size_t t = 0; t < T; ++t) {
           for (std::size_t n = 0; n < N; ++n) {
             quads[n][t].add(w[n], x + t * kGroup);
-            if constexpr (kStep > 2) quads[n][t].settle();
+            if constexpr (kStep > 2) quads[n][t].pin();
           }
         }
       }

@@ -145,7 +145,7 @@ class ChunkPass {
     __builtin_memset(results_.sums, 0, tokens_ * sizeof(results_.sums[0]));
     sums_.begin(tokens_);
     const std::size_t blocks = p_.in_features / kBlock;
-    const std::size_t groups = (tokens_ + kMostTokens - 1) / kMostTokens;
+    const std::size_t groups = (tokens_ + kMaxTokens - 1) / kMaxTokens;
     for (std::size_t begin = 0; begin < blocks; begin += kChunkBlocks) {
       Chunk chunk = chunk_at(begin, blocks - begin < kChunkBlocks ? blocks - begin : kChunkBlocks);
       for (std::size_t group = 0; group < groups; ++group) {
@@ -153,14 +153,14 @@ class ChunkPass {
         // Each group fetches its share of the following chunk, so that memory is always busy.
         if (!unpacking_fetches())
           chunk.fetched = {chunk.lines * group / groups, chunk.lines * (group + 1) / groups};
-        multiply<kMostTokens>(chunk, first, tokens_ * (group + 1) / groups - first);
+        multiply<kMaxTokens>(chunk, first, tokens_ * (group + 1) / groups - first);
       }
     }
     sums_.write(p_, pass_, tokens_, results_);
   }
 
  private:
-  static constexpr std::size_t kMostTokens = N == 1 ? kTokensOfOne<Block> : kTokensOfTwo<Block>;
+  static constexpr std::size_t kMaxTokens = N == 1 ? kTokensOfOne<Block> : kTokensOfTwo<Block>;
 
   struct Chunk {
     std::size_t begin;  // blocks
@@ -193,7 +193,7 @@ class ChunkPass {
   }
 
   // Unpacking takes longer than a single group of tokens, so memory should be busy during it.
-  bool unpacking_fetches() const { return Block::kIsUnpacked && tokens_ <= kMostTokens; }
+  bool unpacking_fetches() const { return Block::kIsUnpacked && tokens_ <= kMaxTokens; }
 
   // Multiplies `tokens` <= T tokens from `first` on.
   template <std::size_t T>
@@ -228,7 +228,7 @@ class ChunkPass {
     if (!kFetchesFar<T> || !kIsInPlace<Block>) return fetch_lines(packed, lines);
     fetch_far_lines(packed, lines);
     // A single group of tokens has no time for a second instruction per line.
-    if (tokens_ > kMostTokens) fetch_near_lines(packed, lines);
+    if (tokens_ > kMaxTokens) fetch_near_lines(packed, lines);
   }
 
   const PanelProduct& p_;

@@ -12,14 +12,14 @@ constexpr std::size_t kResidentBytes = 384 * 1024;
 
 // Most panels that a few tokens multiply at a time. More than two if sums wait for each other.
 template <class Tile>
-constexpr std::size_t kMostSide = 2;
+constexpr std::size_t kMaxSide = 2;
 
 // Multiplies `tokens` <= T tokens by `count` panels, several panels at a time if their sums fit in registers.
 template <std::size_t T, class Tile>
 void run_tokens(const Tile& tile, const Pass& first, std::size_t count, std::size_t tokens) {
   if (tokens == T) {
     constexpr std::size_t kFitting = kSumRegisters / (T * Tile::kSumsPerToken * kParts);
-    constexpr std::size_t kSide = kFitting < 2 ? 1 : kFitting < kMostSide<Tile> ? 2 : kMostSide<Tile>;
+    constexpr std::size_t kSide = kFitting < 2 ? 1 : kFitting < kMaxSide<Tile> ? 2 : kMaxSide<Tile>;
     const std::size_t apart = count / kSide;
     for (std::size_t i = 0; i < apart; ++i) {
       tile.template run<T, kSide>({first.panel + i, apart, first.token});

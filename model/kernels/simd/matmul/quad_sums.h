@@ -12,7 +12,7 @@ namespace {
 
 // Forces the additions to `sum` to happen now. On ARM, g++ 12 would load the weights of many additions first,
 // and keep them in memory.
-inline void settle_sum([[maybe_unused]] IntVector& sum) {
+inline void pin_sum([[maybe_unused]] IntVector& sum) {
 #if defined(TP_NEON)
   for (std::size_t i = 0; i < kParts; ++i) asm("" : "+w"(sum.part[i]));
 #endif
@@ -31,13 +31,13 @@ class QuadSums {
     for (std::size_t i = 0; i < kParts; ++i) part_[i] += products_of_pairs(w.part[i], four_bytes(x));
   }
   // Forces all additions to happen now: a compiler would keep products in memory and add them in pairs.
-  void settle() {
+  void pin() {
     for (std::size_t i = 0; i < kParts; ++i) asm("" : "+v"(part_[i]));
   }
   IntVector total(IntVector sum) const {
     for (std::size_t i = 0; i < kParts; ++i) {
       sum.part[i] += sums_of_pairs(part_[i]);
-      asm("" : "+v"(sum.part[i]));  // see settle
+      asm("" : "+v"(sum.part[i]));  // see pin
     }
     return sum;
   }
@@ -64,7 +64,7 @@ class QuadSums {
       upper_[i] = vmlal_high_s8(upper_[i], bytes, x4);
     }
   }
-  void settle() {
+  void pin() {
     for (std::size_t i = 0; i < kParts; ++i) asm("" : "+w"(lower_[i]), "+w"(upper_[i]));
   }
   IntVector total(IntVector sum) const {
@@ -88,7 +88,7 @@ class QuadSums {
   explicit QuadSums(const IntVector& sum) : sum_(sum) {}
 
   void add(const WordVector& w, const std::int8_t* x) { dot_bytes(w, x, sum_); }
-  void settle() { settle_sum(sum_); }
+  void pin() { pin_sum(sum_); }
   const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
 
  private:
@@ -106,7 +106,7 @@ class BiasedQuadSums {
   explicit BiasedQuadSums(const IntVector& sum) : sum_(sum) {}
 
   void add(const WordVector& w, const std::int8_t* x) { dot_biased_bytes(w, x, sum_); }
-  void settle() { settle_sum(sum_); }
+  void pin() { pin_sum(sum_); }
   const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
 
  private:

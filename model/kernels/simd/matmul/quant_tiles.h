@@ -37,8 +37,8 @@ struct QuantTile {
   static constexpr std::size_t kTogether = F.group == 32 ? 2 : 1;
   static constexpr std::size_t kGroupQuads = F.group / 4;
   // Quads that instructions can add up; see QuadSums.
-  static constexpr std::size_t kMost = kQuadsOfSum<kLargestElement<F>>;
-  static constexpr std::size_t kStep = kMost < kGroupQuads ? kMost : kGroupQuads;
+  static constexpr std::size_t kMax = kQuadsOfSum<kLargestElement<F>>;
+  static constexpr std::size_t kStep = kMax < kGroupQuads ? kMax : kGroupQuads;
 
   template <std::size_t T, std::size_t N>
   [[gnu::always_inline]] void run_block(const unsigned char* const (&weights)[N], std::size_t token,

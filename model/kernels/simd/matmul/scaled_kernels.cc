@@ -113,20 +113,20 @@ std::size_t scratch_bytes(const ScaledFormat& format, std::size_t in_features, s
   const std::size_t groups = format.group == 0 ? format.groups : in_features / format.group + 2;
   const std::size_t tables = 2 * groups * kTableFloats * sizeof(float);
   if (tokens <= kFewTokens) return tables;
-  const std::size_t most = panels_at_once(in_features);
-  const std::size_t widened = (panels < most ? panels : most) * in_features * kVectorBytes;
+  const std::size_t max = panels_at_once(in_features);
+  const std::size_t widened = (panels < max ? panels : max) * in_features * kVectorBytes;
   return widened > tables ? widened : tables;
 }
 
 template <ScaledElement kElement, class Sums>
 void multiply_many(const PanelProduct& p) {
-  const std::size_t most = panels_at_once(p.in_features);
+  const std::size_t max = panels_at_once(p.in_features);
   PanelProduct part = p;
   part.panels = p.scratch;
   part.panel_bytes = p.in_features * kVectorBytes;
   part.leaf_bytes = p.leaf * kVectorBytes;
-  for (std::size_t begin = 0; begin < p.count; begin += most) {
-    part.count = p.count - begin < most ? p.count - begin : most;
+  for (std::size_t begin = 0; begin < p.count; begin += max) {
+    part.count = p.count - begin < max ? p.count - begin : max;
     for (std::size_t n = 0; n < part.count; ++n)
       widen<kElement>(p, p.panels + (begin + n) * p.panel_bytes,
                       reinterpret_cast<float*>(p.scratch) + n * p.in_features * kLanes);

@@ -173,7 +173,7 @@ struct ScaledPairTile {
 };
 
 template <class Columns>
-constexpr std::size_t kMostSide<ScaledPairTile<Columns>> = 4;
+constexpr std::size_t kMaxSide<ScaledPairTile<Columns>> = 4;
 
 // Few tokens read panels in place. For more tokens, some panels at a time are first widened in the
 // second-level cache. Results have the same bits.
@@ -200,8 +200,8 @@ std::size_t widened_at_once(std::size_t in_features) {
 }
 
 std::size_t pair_scratch_bytes(std::size_t in_features, std::size_t panels, std::size_t tokens) {
-  const std::size_t most = widened_at_once(in_features);
-  return tokens <= kFewPairTokens ? 0 : (panels < most ? panels : most) * widened_bytes(in_features);
+  const std::size_t max = widened_at_once(in_features);
+  return tokens <= kFewPairTokens ? 0 : (panels < max ? panels : max) * widened_bytes(in_features);
 }
 
 void multiply_e4m3_pairs(const PanelProduct& p) {
@@ -210,10 +210,10 @@ void multiply_e4m3_pairs(const PanelProduct& p) {
     return run_panels(ScaledPairTile<E4m3Columns>{p, p.panels + elements, p.panel_bytes});
   const std::size_t count = ScaledPairTile<WidenedColumns>::columns_of(p);
   const std::size_t widened = widened_bytes(count);
-  const std::size_t most = widened_at_once(count);
+  const std::size_t max = widened_at_once(count);
   PanelProduct part = p;
-  for (std::size_t begin = 0; begin < p.count; begin += most) {
-    part.count = p.count - begin < most ? p.count - begin : most;
+  for (std::size_t begin = 0; begin < p.count; begin += max) {
+    part.count = p.count - begin < max ? p.count - begin : max;
     part.panels = p.panels + begin * p.panel_bytes;
     part.y = p.y + begin * kPanel;
     part.out_features = p.out_features - begin * kPanel;

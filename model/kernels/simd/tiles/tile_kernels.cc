@@ -46,7 +46,7 @@ void write(const float* sums, std::size_t rows, std::size_t width, float* y, std
 // Words of scratch for waiting sums. Scratch for converted weights follows.
 std::size_t waiting_words(std::size_t tokens, std::size_t in_features) {
   if (in_features <= kSlab) return 0;
-  const std::size_t blocks = divide_up(least(tokens, kChunk), kTileBlock);
+  const std::size_t blocks = divide_up(min(tokens, kChunk), kTileBlock);
   return (blocks > 1 ? kGroupPairs : 1) * blocks * kSumWords;
 }
 
@@ -59,7 +59,7 @@ class Product {
         x_{p.tokens, p.in_features},
         first_token_(token),
         pairs_(p.combine != nullptr ? p.count : divide_up(p.count, 2)),
-        blocks_(divide_up(least(p.tokens - token, kChunk), kTileBlock)),
+        blocks_(divide_up(min(p.tokens - token, kChunk), kTileBlock)),
         group_(blocks_ > 1 ? kGroupPairs : 1),
         slab_(blocks_ > 1 || Weights::kConverts ? kSlab : divide_up(p.in_features + 1, kBlock) * kBlock),
         waiting_(reinterpret_cast<float*>(p.scratch)),
@@ -70,7 +70,7 @@ class Product {
       // Without features there is one empty slab, whose sums are zero.
       std::size_t k = 0;
       do {
-        run_slab({pair, least(pair + group_, pairs_)}, k);
+        run_slab({pair, min(pair + group_, pairs_)}, k);
         k = end_of_slab(k);
       } while (k < p_.in_features);
     }
@@ -97,8 +97,8 @@ class Product {
 
   // End of the slab, or of the part of a slab that belongs to a leaf.
   std::size_t end_of_slab(std::size_t k) const {
-    const std::size_t end = least((k / slab_ + 1) * slab_, p_.in_features);
-    return p_.sums == nullptr ? end : least((k / p_.leaf + 1) * p_.leaf, end);
+    const std::size_t end = min((k / slab_ + 1) * slab_, p_.in_features);
+    return p_.sums == nullptr ? end : min((k / p_.leaf + 1) * p_.leaf, end);
   }
 
   void run_slab(const Group& group, std::size_t k) {
@@ -212,15 +212,15 @@ class Product {
       return round_16_features(tile, layout, token, p_.first_feature + panel_index * kPanel, p_.y_tiles);
     }
     const std::size_t outputs = p_.out_features - panel_index * kPanel;
-    write(tile, least(p_.tokens - token, kTile), least(outputs, kPanel),
+    write(tile, min(p_.tokens - token, kTile), min(outputs, kPanel),
           p_.y + token * p_.y_stride + panel_index * kPanel, p_.y_stride);
   }
 
   // Adds a tile of a leaf's sums.
   void add_tile(const float* tile, std::size_t token, std::size_t panel_index, bool is_first_leaf) const {
-    const std::size_t width = least(p_.out_features - panel_index * kPanel, kPanel);
+    const std::size_t width = min(p_.out_features - panel_index * kPanel, kPanel);
     double* sums = p_.sums + token * p_.y_stride + panel_index * kPanel;
-    for (std::size_t row = 0; row < least(p_.tokens - token, kTile); ++row, sums += p_.y_stride) {
+    for (std::size_t row = 0; row < min(p_.tokens - token, kTile); ++row, sums += p_.y_stride) {
       if (width == kPanel) {
         add_leaf(tile + row * kPanel, kPanel, is_first_leaf, sums);
       } else {

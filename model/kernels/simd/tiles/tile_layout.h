@@ -18,7 +18,7 @@ constexpr std::size_t kChunk = 512;
 constexpr std::size_t kSlab = 256;  // features
 
 inline std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-inline std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
+inline std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
 // Tokens' activations in tiles. Chunks of tokens contain slabs of features, which contain blocks of 32
 // tokens. For each 32 features, a block contains 16 rows of 16 pairs, and 16 more rows unless it is the last
@@ -29,8 +29,8 @@ struct XLayout {
   std::size_t in_features;
 
   // Rows of tiles from a token to the end of a block or chunk.
-  std::size_t rows(std::size_t token, std::size_t most) const {
-    return divide_up(least(tokens - token, most), kTile) * kTile;
+  std::size_t rows(std::size_t token, std::size_t max) const {
+    return divide_up(min(tokens - token, max), kTile) * kTile;
   }
   // Words before the tiles of a block's feature. `token`: first token of a block. `feature`: first feature of
   // a tile.
@@ -38,7 +38,7 @@ struct XLayout {
     const std::size_t chunk = token / kChunk * kChunk;
     const std::size_t slab = feature / kSlab * kSlab;
     const std::size_t steps = divide_up(in_features, kDepth);
-    const std::size_t slab_steps = least(kSlab / kDepth, steps - slab / kDepth);
+    const std::size_t slab_steps = min(kSlab / kDepth, steps - slab / kDepth);
     return kTile * (chunk * steps + rows(chunk, kChunk) * slab / kDepth + (token - chunk) * slab_steps +
                     rows(token, kTileBlock) * (feature - slab) / kDepth);
   }
@@ -55,7 +55,7 @@ inline void round_block(const float* x, std::size_t x_stride, std::size_t tokens
     for (std::size_t slab = 0; slab < in_features; slab += kSlab) {
       std::uint32_t* out =
           tiles + layout.offset(first_token, slab) + row / kTile * kTileWords + row % kTile * 16;
-      const std::size_t end = least(slab + kSlab, in_features);
+      const std::size_t end = min(slab + kSlab, in_features);
       for (std::size_t k = slab; k < end; k += kDepth, out += rows * 16) {
         if (first_token + row < tokens && k + kDepth <= in_features) {
           round_32_to_bf16(in + k, out);

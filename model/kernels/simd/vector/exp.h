@@ -10,8 +10,8 @@ namespace {
 // the exponential before it. Instead, one step of Newton's method doubles the 14 bits of an estimate.
 inline FloatRegister reciprocal(const FloatRegister& x) {
 #if defined(__AVX512F__)
-  const auto guess = (FloatRegister)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
-  return guess * (2.0F - x * guess);
+  const auto estimate = (FloatRegister)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
+  return estimate * (2.0F - x * estimate);
 #else
   return 1.0F / x;
 #endif

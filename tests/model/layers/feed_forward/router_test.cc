@@ -127,7 +127,7 @@ TEST(ChooseExperts, MixesOnlyExpertsWithinTheToleranceOfTheBest) {
 TEST(ChooseExperts, DividesByNoLessThanTheLeastSum) {
   RouterSpec spec{.num_experts = 3, .num_experts_per_tok = 1};
   spec.normalize = true;
-  spec.least_sum = 0.5F;
+  spec.min_sum = 0.5F;
   // The bias selects an expert whose softmax is 1 / 4.
   const float low = std::log(0.5F);
   EXPECT_NEAR(choose(spec, {low, 0.0F, low}, {9, 0, 0}).weights[0], 0.5, 1e-6);

@@ -1,7 +1,7 @@
 // Files of stored prompts: whole, truncated, damaged and foreign.
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/run_file.h"
 
-#include "runtime/store/prompt_ids.h"
+#include "runtime/store/files/prompt_ids.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
-#include "runtime/store/rank_store.h"
+#include "runtime/store/files/rank_store.h"
 
 #include "parallel/machine/stopwatch.h"
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/store_limit.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/store_limit.h"
 
 #include <algorithm>
 #include <exception>
@@ -61,7 +61,7 @@ StoreReport RankStore::run(StoreWork work) {
   cancelled_.insert(work.cancelled.begin(), work.cancelled.end());
   StoreReport report = report_;
   report.writes = writes_;
-  while (!ended_.empty() && report.ended_loads < StoreReport::kMostLoads) {
+  while (!ended_.empty() && report.ended_loads < StoreReport::kMaxLoads) {
     report.loads[report.ended_loads++] = ended_.front();
     cancelled_.erase(ended_.front().id);
     ended_.pop_front();

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/protocol/store_work.h"
-#include "runtime/store/cache_parts.h"
-#include "runtime/store/store_folder.h"
+#include "runtime/store/files/cache_parts.h"
+#include "runtime/store/files/store_folder.h"
 
 #include <chrono>
 #include <condition_variable>

@@ -7,7 +7,7 @@
 #include "model/memory/kv_cache.h"
 #include "model/memory/state_cache.h"
 #include "parallel/shard/shard.h"
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/run_file.h"
 
 #include <cstddef>
 #include <span>
@@ -45,13 +45,17 @@ struct CachePart {
 
 // All parts of this rank, keys and values first. `states`: Model::state_parts. `before`: the lower ranks on
 // this host, which write the KV heads that they hold, too. The cache must outlive the result. The first part
-// of rank 0 is head 0 of the layers that see furthest. It exists even if no layer has keys and values.
+// of rank 0 is head 0 of the layers with the widest window. It exists even if no layer has keys and values.
 std::vector<CachePart> parts_of(const ModelSpec& spec, TpRank tp, const KvCache& cache,
                                 const std::vector<std::vector<StatePart>>& states,
                                 std::span<const std::size_t> before = {});
 
-// The window of the layers that see furthest.
-CacheWindow furthest_window(const ModelSpec& spec);
+// The names of rank 0's parts that stand for all parts of a run or state: if one exists, so do the others,
+// except by accident.
+std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts);
+
+// The window of the layers with the widest window.
+CacheWindow widest_window(const ModelSpec& spec);
 
 // Most blocks per run: those of one split of attention.
 std::size_t blocks_per_run(std::size_t block_size);

@@ -29,7 +29,7 @@ struct RunHeader {
 };
 
 // Most tokens of a file, far more than a split of attention has.
-constexpr std::size_t kMostRunTokens = 65536;
+constexpr std::size_t kMaxRunTokens = 65536;
 
 // Bytes of a file before its values: whole cache lines.
 std::size_t run_offset(std::size_t tokens);

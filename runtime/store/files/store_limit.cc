@@ -1,8 +1,8 @@
-#include "runtime/store/store_limit.h"
+#include "runtime/store/files/store_limit.h"
 
 #include "model/files/regular_file.h"
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/store_folder.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/store_folder.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -183,7 +183,7 @@ std::vector<StoredFiles> least_used(std::vector<StoredFiles> all, std::uint64_t 
 }
 
 std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
-  constexpr std::uint64_t kMost = 20'000'000'000;
+  constexpr std::uint64_t kMax = 20'000'000'000;
   std::error_code error;
   fs::create_directories(store, error);
   const fs::path fixed = store / "size";
@@ -191,7 +191,7 @@ std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
   std::istringstream(RegularFile(fixed, O_RDONLY | O_NOFOLLOW).text()) >> limit;
   if (limit != 0 && wanted == 0) return limit;
   struct statvfs disk {};
-  limit = kMost;
+  limit = kMax;
   if (::statvfs(store.c_str(), &disk) == 0)
     limit = std::min<std::uint64_t>(limit, std::uint64_t{disk.f_frsize} * disk.f_blocks / 10);
   if (wanted != 0) limit = wanted;

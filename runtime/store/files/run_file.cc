@@ -1,4 +1,4 @@
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/run_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -76,7 +76,7 @@ ParsedRun parse_run_header(std::span<const std::byte> beginning, std::uint64_t f
   if (fixed.kind != static_cast<std::uint32_t>(StoredKind::keys_and_values) &&
       fixed.kind != static_cast<std::uint32_t>(StoredKind::states))
     return refused("its contents are unknown");
-  if (fixed.tokens > kMostRunTokens) return refused("it is damaged");
+  if (fixed.tokens > kMaxRunTokens) return refused("it is damaged");
   const std::size_t offset = run_offset(fixed.tokens);
   if (file_bytes < offset || file_bytes - offset != fixed.value_bytes || beginning.size() < offset)
     return refused("it is cut short");

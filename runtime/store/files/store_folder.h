@@ -1,7 +1,7 @@
 // The files of one fingerprint.
 #pragma once
 
-#include "runtime/store/run_file.h"
+#include "runtime/store/files/run_file.h"
 
 #include <cstddef>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "runtime/store/arithmetic_fingerprint.h"
+#include "runtime/store/files/arithmetic_fingerprint.h"
 
 #include "model/kernels/attention.h"
 #include "model/kernels/delta_rule.h"

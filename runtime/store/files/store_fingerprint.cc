@@ -1,10 +1,10 @@
-#include "runtime/store/store_fingerprint.h"
+#include "runtime/store/files/store_fingerprint.h"
 
 #include "model/config/spec.h"
 #include "model/kernels/simd/isa.h"
 #include "model/layers/linear/rope.h"
 #include "parallel/machine/hash.h"
-#include "runtime/store/arithmetic_fingerprint.h"
+#include "runtime/store/files/arithmetic_fingerprint.h"
 #include "tp/version.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::string store_facts(const EngineOptions& options, const ModelSpec& spec, con
   return fmt::format(
       "weights {} as {} config {:016x} ropes {:016x} cache {} blocks of {} wire {} features {} same bits {} "
       "isa {} arithmetic {:016x} build {}",
-      text_of(weights), options.weights ? name_of(*options.weights) : "auto", hash_of(config_of(options)),
+      weights.hex(), options.weights ? name_of(*options.weights) : "auto", hash_of(config_of(options)),
       hash_of_ropes(spec), name_of(kv_type), options.block_size, name_of(options.wire),
       options.favor_features, options.same_bits, kernels::name_of(kernels::active_isa()),
       arithmetic_fingerprint(kv_type, options.block_size), build_text());

@@ -1,4 +1,4 @@
-// The parts of a sequence that its tokens see, and the splits of its cache that contain them; for
+// The keys that tokens see, and the splits of its cache that contain these keys; for
 // attention.cc.
 #pragma once
 
@@ -45,10 +45,10 @@ class SeenSplits {
   std::span<const std::size_t> after_;
 };
 
-// The sight of one span's tokens.
-class Sight {
+// The mask of one span: what its tokens see.
+class AttentionMask {
  public:
-  Sight(const AttentionPattern& pattern, const AttentionSpan& span, const KvLayout& layout)
+  AttentionMask(const AttentionPattern& pattern, const AttentionSpan& span, const KvLayout& layout)
       : pattern_(pattern),
         keys_(span.keys()),
         is_causal_(pattern.causal && !span.bidirectional),

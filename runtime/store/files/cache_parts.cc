@@ -1,4 +1,4 @@
-#include "runtime/store/cache_parts.h"
+#include "runtime/store/files/cache_parts.h"
 
 #include "model/kernels/attention_scratch.h"
 
@@ -14,7 +14,7 @@
 namespace tp {
 namespace {
 
-// The attributes that layers of a class have in common. Layers that see furthest come first.
+// The attributes that layers of a class have in common. Layers with the widest window come first.
 struct LayerClass {
   std::size_t reach = SIZE_MAX;  // tokens that a token sees
   std::size_t heads = 0;
@@ -148,7 +148,14 @@ std::vector<CachePart> parts_of(const ModelSpec& spec, TpRank tp, const KvCache&
   return parts;
 }
 
-CacheWindow furthest_window(const ModelSpec& spec) {
+std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts) {
+  std::vector<std::string> names = {parts.front().name()};
+  const auto state = std::ranges::find(parts, StoredKind::states, &CachePart::kind);
+  if (state != parts.end()) names.push_back(state->name());
+  return names;
+}
+
+CacheWindow widest_window(const ModelSpec& spec) {
   const auto classes = layers_by_class(spec, class_of_keys);
   if (classes.empty() || classes.begin()->first.reach == SIZE_MAX) return std::nullopt;
   return classes.begin()->first.reach;

@@ -15,18 +15,18 @@
 namespace tp::test {
 
 // Drafts the fake worker's tokens. On average, one in `wrong` draft tokens is wrong (0: none).
-class GuessingSource : public DraftSource {
+class NearlyRightSource : public DraftSource {
  public:
-  explicit GuessingSource(std::size_t wrong, std::uint64_t seed = 1) : wrong_(wrong), random_(seed) {}
+  explicit NearlyRightSource(std::size_t wrong, std::uint64_t seed = 1) : wrong_(wrong), random_(seed) {}
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
     std::vector<Draft> drafts;
     for (const DraftQuery& query : queries) {
-      EXPECT_GT(query.most, 0U);
+      EXPECT_GT(query.max_tokens, 0U);
       EXPECT_GT(query.tokens.size(), query.prompt_tokens);
       Draft& draft = drafts.emplace_back();
       std::vector<TokenId> text(query.tokens.begin(), query.tokens.end());
-      for (std::size_t i = 0; i < query.most; ++i) {
+      for (std::size_t i = 0; i < query.max_tokens; ++i) {
         const bool errs = wrong_ > 0 && random_.integer(0, wrong_ - 1) == 0;
         draft.tokens.push_back((next_token(text) + (errs ? 1 : 0)) % 97);
         draft.chances.push_back(1.0 / static_cast<double>(2 + i));

@@ -1,8 +1,8 @@
 // The size limit of a folder of stored prompts: what is removed first, and how long the rest stays usable.
-#include "runtime/store/store_limit.h"
+#include "runtime/store/files/store_limit.h"
 
-#include "runtime/store/prompt_ids.h"
-#include "runtime/store/store_folder.h"
+#include "runtime/store/files/prompt_ids.h"
+#include "runtime/store/files/store_folder.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tp/error.h"
 

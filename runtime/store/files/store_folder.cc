@@ -1,7 +1,7 @@
-#include "runtime/store/store_folder.h"
+#include "runtime/store/files/store_folder.h"
 
 #include "model/files/regular_file.h"
-#include "runtime/store/prompt_ids.h"
+#include "runtime/store/files/prompt_ids.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -131,7 +131,7 @@ ParsedRun StoreFolder::read_header(const std::filesystem::path& file) {
   if (!run.error.empty()) return run;
   std::vector<std::byte> beginning;
   // Almost all files have few tokens.
-  for (const std::size_t tokens : {std::size_t{1024}, kMostRunTokens}) {
+  for (const std::size_t tokens : {std::size_t{1024}, kMaxRunTokens}) {
     const std::size_t before = beginning.size();
     beginning.resize(std::min<std::uint64_t>(opened.size(), run_offset(tokens)));
     if (opened.read(beginning.data() + before, beginning.size() - before) < 0)

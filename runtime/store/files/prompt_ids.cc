@@ -1,4 +1,4 @@
-#include "runtime/store/prompt_ids.h"
+#include "runtime/store/files/prompt_ids.h"
 
 #include <cstring>
 
