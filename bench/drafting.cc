@@ -9,13 +9,11 @@
 #include "bench/on_ranks.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/weights/source/source_decorator.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/exchange/collectives.h"
 #include "tests/reference/random.h"
 #include "tp/internal/require.h"
 
-#include <memory>
 #include <numeric>
 
 namespace tp {
@@ -28,16 +26,6 @@ struct Options : bench::FilledOptions {
   std::string weights = "int4";
   std::vector<double> accepted;  // shares of steps that accept their first, second, ... draft token
   int threads = 1;
-};
-
-// A drafter's rows are the first tokens of the vocabulary.
-class DrafterWeights final : public SourceDecorator {
- public:
-  DrafterWeights() : SourceDecorator(std::make_unique<SyntheticWeights>(DType::bf16, 5)) {}
-  std::vector<std::int64_t> whole_numbers(const std::string& /*name*/, std::size_t size,
-                                          const std::string& /*reason*/) const override {
-    return std::vector<std::int64_t>(size, 0);
-  }
 };
 
 // States that the rows of a step read besides tokens.
@@ -158,7 +146,7 @@ void measure(Communicator& comm, const Options& options) {
                    spec.blocks.size(), 1e3 * verified[rows], options.layers);
     }
   }
-  Sequence drafter(comm, draft_spec, DrafterWeights(), options);
+  Sequence drafter(comm, draft_spec, SyntheticWeights(DType::bf16, 5), options);
   const std::vector<float> states =
       reference::Random(7).numbers(draft_spec.drafter->streams * spec.hidden_size);
   const double chained = drafter.seconds(1, true, {.own = states.data()});
