@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kSize = 4;
-constexpr std::size_t kRowSize = 3;
+constexpr std::size_t kTokensOfPool = 4;
+constexpr std::size_t kElements = 3;
 
 // Element `column` of the raw row of a sequence's position.
 float value_of(std::size_t sequence, std::size_t position, std::size_t column) {
@@ -19,7 +19,7 @@ float value_of(std::size_t sequence, std::size_t position, std::size_t column) {
 }
 
 // Consecutive tokens of a sequence, and the slots of its state.
-struct Run {
+struct Tokens {
   std::size_t sequence = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -29,23 +29,23 @@ struct Run {
 class OpenPoolsTest : public testing::Test {
  protected:
   // Computes the runs in one batch, and expects that they close these pools: sequences and numbers.
-  void expect_closed(const std::vector<Run>& runs,
+  void expect_closed(const std::vector<Tokens>& runs,
                      const std::vector<std::pair<std::size_t, std::size_t>>& expected) {
     std::vector<float> rows;
     Batch batch;
     batch.spans.resize(1);
-    for (const Run& run : runs) {
-      batch.spans[0].push_back({.first_token = rows.size() / kRowSize,
+    for (const Tokens& run : runs) {
+      batch.spans[0].push_back({.first_token = rows.size() / kElements,
                                 .tokens = run.end - run.begin,
                                 .start_position = run.begin,
                                 .block_table = {}});
       batch.states.push_back(run.state);
       for (std::size_t position = run.begin; position < run.end; ++position) {
-        for (std::size_t column = 0; column < kRowSize; ++column)
+        for (std::size_t column = 0; column < kElements; ++column)
           rows.push_back(value_of(run.sequence, position, column));
       }
     }
-    const TensorView<const float> raw(rows.data(), rows.size() / kRowSize, kRowSize);
+    const TensorView<const float> raw(rows.data(), rows.size() / kElements, kElements);
     const StepContext step{.batch = batch, .workspace = workspace_, .states = states_.layer(0)};
     const std::vector<OpenPools::Closed> closed = pools_.closed(raw, step);
     ASSERT_EQ(closed.size(), expected.size());
@@ -53,17 +53,17 @@ class OpenPoolsTest : public testing::Test {
       const auto index = static_cast<std::size_t>(closed[i].span - batch.spans[0].data());
       EXPECT_EQ(runs[index].sequence, expected[i].first);
       EXPECT_EQ(closed[i].number, expected[i].second);
-      ASSERT_EQ(closed[i].rows.size(), kSize);
-      for (std::size_t row = 0; row < kSize; ++row) {
-        for (std::size_t column = 0; column < kRowSize; ++column)
+      ASSERT_EQ(closed[i].rows.size(), kTokensOfPool);
+      for (std::size_t row = 0; row < kTokensOfPool; ++row) {
+        for (std::size_t column = 0; column < kElements; ++column)
           EXPECT_EQ(closed[i].rows[row][column],
-                    value_of(runs[index].sequence, closed[i].number * kSize + row, column));
+                    value_of(runs[index].sequence, closed[i].number * kTokensOfPool + row, column));
       }
     }
     pools_.keep(raw, step);
   }
 
-  OpenPools pools_{kSize, kRowSize};
+  OpenPools pools_{kTokensOfPool, kElements};
   StateCache states_{std::vector<std::size_t>{pools_.state_floats()}, 4};
   Workspace workspace_{1000};
 };
