@@ -12,7 +12,8 @@ namespace {
 std::vector<TokenId> read_tokens(WeightLoader& loader, const std::string& tensor, std::size_t rows,
                                  std::size_t vocab_size) {
   if (!loader.reads()) return {};
-  const std::vector<std::int64_t> offsets = loader.source().whole_numbers(tensor, rows, "draft_vocab_size");
+  const std::vector<std::int64_t> offsets =
+      loader.source().whole_numbers(tensor, {1, rows}, "draft_vocab_size");
   std::vector<TokenId> tokens;
   std::int64_t least = 0;
   for (std::size_t row = 0; row < rows; ++row) {
