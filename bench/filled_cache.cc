@@ -93,6 +93,13 @@ void FilledCache::fill_index_keys(std::size_t layer, std::size_t sequence,
     kernels::store_index_key(index_key(layer, sequence, key).data(), key, span.block_table, cache);
 }
 
+void fill_pools(TensorView<const float> latents, const kernels::AttentionSpan& span,
+                const kernels::PagedCache& cache) {
+  const std::size_t pool = cache.layout.index_pool;
+  for (std::size_t number = span.start_position / pool; number < span.keys() / pool; ++number)
+    kernels::store_pool_latent(latents.row(number % latents.rows()), number, span.block_table, cache);
+}
+
 // Keys and values repeat after some positions. Index keys don't, because their scores should differ.
 void FilledCache::fill(std::size_t layer) {
   constexpr std::size_t kRows = 512;
@@ -105,8 +112,11 @@ void FilledCache::fill(std::size_t layer) {
     for (std::size_t begin = 0; begin < options_.context; begin += kRows) {
       const std::size_t rows = std::min(kRows, options_.context - begin);
       const std::vector<kernels::AttentionSpan> spans = {{0, rows, begin, tables_[sequence]}};
-      kernels::store_keys_values(key.view().rows_from(0, rows), value.view().rows_from(0, rows), spans,
-                                 cache);
+      if (layout.pools_latents)
+        fill_pools(value.view(), spans.front(), cache);
+      else
+        kernels::store_keys_values(key.view().rows_from(0, rows), value.view().rows_from(0, rows), spans,
+                                   cache);
       fill_index_keys(layer, sequence, spans.front());
       if (cache_.shared(layer) != nullptr) use_huge_pages(*cache_.shared(layer), spans);
     }

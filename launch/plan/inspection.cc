@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -99,6 +101,11 @@ void add_kind(const Inspection& found, Lines& lines) {
             fmt::format("{}, {} per token", config.num_experts, config.experts.num_experts_per_tok));
 }
 
+// In configs of latent attention, head_dim is the size of a head's rotated part.
+std::size_t head_dim_of(const CheckpointConfig& config) {
+  return config.compressed.q_lora_rank != 0 ? config.compressed.head_dim : config.head_dim;
+}
+
 // Whether the model can draft with its layer for multi-token prediction.
 bool can_draft(const CheckpointConfig& config) {
   return family_of(config.architecture).make_next_token_spec != nullptr;
@@ -118,6 +125,23 @@ void add_files(const Inspection& found, Lines& lines) {
                           can_draft(found.config()) ? "used by --speculate mtp" : "not used"));
   if (found.unusable)
     lines.add("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *found.unusable));
+}
+
+// One size of pools in one line.
+void add_compressed_attention(const ModelSpec& spec, Lines& lines) {
+  std::map<std::size_t, std::size_t> layers;  // by the size of pools
+  std::size_t window = 0;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const compressed = std::get_if<CompressedAttentionSpec>(&block.attention);
+    if (compressed == nullptr) continue;
+    ++layers[compressed->pool];
+    window = compressed->window;
+  }
+  const char* name = "compressed attention";
+  for (const auto& [pool, count] : layers) {
+    const std::string pools = pool == 0 ? "" : fmt::format(" and pools of {}", pool);
+    lines.add(std::exchange(name, ""), fmt::format("{} tokens{}, in {} layers", window, pools, count));
+  }
 }
 
 void add_heads(const Inspection& found, Lines& lines) {
@@ -140,6 +164,7 @@ void add_heads(const Inspection& found, Lines& lines) {
     lines.add("indexers", fmt::format("{} heads of {}, {} positions{}", indexer->num_heads, indexer->head_dim,
                                       indexer->top_k, pools));
   }
+  add_compressed_attention(found.model.spec(), lines);
   const auto chooses = [](const BlockSpec& block) { return block_indexer_of(block) != nullptr; };
   const std::vector<BlockSpec>& blocks = found.model.spec().blocks;
   if (const auto block = std::ranges::find_if(blocks, chooses); block != blocks.end()) {
@@ -161,7 +186,7 @@ void add_heads(const Inspection& found, Lines& lines) {
             fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
   // Heads of latent attention without a rotated part have no size of this name.
   if (config.latent.kv_lora_rank == 0 || config.latent.qk_rope_head_dim != 0)
-    lines.add("head_dim", config.head_dim);
+    lines.add("head_dim", head_dim_of(config));
 }
 
 void add_shape(const Inspection& found, Lines& lines) {
@@ -288,7 +313,7 @@ nlohmann::json config_json(const CheckpointConfig& config) {
           {"num_hidden_layers", config.num_hidden_layers},
           {"num_attention_heads", config.num_attention_heads},
           {"num_key_value_heads", config.num_key_value_heads},
-          {"head_dim", config.head_dim},
+          {"head_dim", head_dim_of(config)},
           {"global_head_dim", config.global_head_dim},
           {"num_global_key_value_heads", config.num_global_key_value_heads},
           {"num_kv_shared_layers", config.num_kv_shared_layers},

@@ -99,6 +99,7 @@ HeadCounts head_counts(const AttentionPartSpec& spec) {
     }
     // Every rank stores the latent, which all heads share.
     HeadCounts operator()(const LatentAttentionSpec& part) const { return {part.num_attention_heads, 1}; }
+    HeadCounts operator()(const CompressedAttentionSpec& part) const { return {part.num_attention_heads, 1}; }
     HeadCounts operator()(const GatedDeltaNetSpec& part) const {
       return {part.num_value_heads, part.num_key_heads};
     }
@@ -129,6 +130,8 @@ bool keeps_state(const BlockSpec& block) {
 }
 
 bool keeps_open_pools(const BlockSpec& block) {
+  if (const auto* const compressed = std::get_if<CompressedAttentionSpec>(&block.attention))
+    return compressed->pool != 0;
   const IndexerSpec* const indexer = indexer_of(block);
   return (indexer != nullptr && !indexer->is_shared && indexer->pool > 1) ||
          pooled_indexer_of(block) != nullptr;
@@ -161,6 +164,8 @@ const MambaSpec* first_mixer(const ModelSpec& spec) {
 }
 
 const IndexerSpec* indexer_of(const BlockSpec& block) {
+  if (const auto* const compressed = std::get_if<CompressedAttentionSpec>(&block.attention))
+    return compressed->indexer ? &*compressed->indexer : nullptr;
   const auto* const latent = std::get_if<LatentAttentionSpec>(&block.attention);
   return latent != nullptr && latent->indexer ? &*latent->indexer : nullptr;
 }
@@ -185,7 +190,7 @@ const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block) {
 std::size_t max_chosen(const ModelSpec& spec) {
   std::size_t max = 0;
   for (const BlockSpec& block : spec.blocks) {
-    if (const IndexerSpec* const indexer = indexer_of(block)) max = std::max(max, indexer->max_positions());
+    if (const IndexerSpec* const indexer = indexer_of(block)) max = std::max(max, indexer->max_chosen());
   }
   return max;
 }

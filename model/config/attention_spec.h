@@ -161,11 +161,15 @@ struct IndexerSpec {
   // The layer uses the choice of the last layer before it that has an indexer.
   bool is_shared = false;
   std::size_t pool = 1;  // positions that are chosen together, by one key
+  // Attention reads one latent of each chosen pool, not the positions of the pools.
+  bool reads_pools = false;
 
   // Pools that a token chooses if it sees more.
   std::size_t pools() const { return top_k / pool; }
   // The most positions that a token attends to. It attends to all if it sees no more.
   std::size_t max_positions() const { return (pools() + 1) * pool - 1; }
+  // The most positions (or pools) of which a choice consists.
+  std::size_t max_chosen() const { return reads_pools ? pools() : max_positions(); }
   // The positions that a token at `position` attends to if it sees more than max_positions().
   std::size_t chosen_positions(std::size_t position) const { return pools() * pool + (position + 1) % pool; }
 
@@ -192,6 +196,37 @@ struct LatentAttentionSpec {
   bool sinks = false;                    // adds a learned logit per head to the softmax's denominator
 
   bool operator==(const LatentAttentionSpec&) const = default;
+};
+
+// One latent per token is the key and the value of all heads. A token attends to the latents of its last
+// `window` tokens and, in one softmax, to one latent for each pool of earlier positions. RoPE rotates pairs
+// (2 i, 2 i + 1) of a head's last elements, also in values. So the output is rotated back by the token's
+// position. Source: DeepSeek-AI, DeepSeek-V4, 2026.
+//
+// A pool's latent is the norm of the sum of its positions' keys by weights, which are softmaxes of gates,
+// with the RoPE of its first position. If pools overlap, each position has a second key and gate, for the
+// pool after its own. A token sees the pools that end at the token or before it. Index keys are made like
+// latents.
+struct CompressedAttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::size_t q_lora_rank = 0;
+  std::size_t head_dim = 0;
+  float scale = 1.0F;  // factor of query . key
+  std::optional<RopeSpec> rope;
+  float norm_eps = 1e-6F;  // in all norms, also in that of each query head, which has no gain
+  std::size_t window = 0;
+  // Heads form groups. Each group's output is projected to `output_rank` elements, and all of these to the
+  // hidden size.
+  std::size_t output_groups = 1;
+  std::size_t output_rank = 0;
+  std::size_t pool = 0;  // positions; 0: tokens attend to the window only
+  bool overlap = false;
+  std::optional<IndexerSpec> indexer{};  // nullopt: a token attends to all pools that it sees
+
+  // Keys, and also gates, that a position has.
+  std::size_t series() const { return overlap ? 2 : 1; }
+
+  bool operator==(const CompressedAttentionSpec&) const = default;
 };
 
 // A recurrence that replaces attention. The state of each value head is a matrix that maps keys to values.
@@ -296,8 +331,8 @@ struct NoPartSpec {
 
 // Attention, or a replacement.
 using AttentionPartSpec =
-    std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec, LshAttentionSpec,
-                 ShortConvolutionSpec, MambaSpec, Mamba1Spec, Rwkv7Spec, NoPartSpec>;
+    std::variant<AttentionSpec, LatentAttentionSpec, CompressedAttentionSpec, GatedDeltaNetSpec,
+                 LshAttentionSpec, ShortConvolutionSpec, MambaSpec, Mamba1Spec, Rwkv7Spec, NoPartSpec>;
 
 // Head counts that determine how ranks divide the part. Ranks may share KV heads.
 struct HeadCounts {

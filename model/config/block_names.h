@@ -1,6 +1,7 @@
 // The names of a block's tensors, and the tables of all its parts.
 #pragma once
 
+#include "model/config/compressed_attention_part.h"
 #include "model/config/delta_net_part.h"
 #include "model/config/drafters/drafter_names.h"
 #include "model/config/experts_part.h"
@@ -75,6 +76,7 @@ struct BlockNames {
   std::string output_scale{};         // a tensor, not a layer
   std::string canvas_output_scale{};  // like output_scale, for tokens of a canvas
   LatentAttentionNames latent_attention{};
+  CompressedAttentionNames compressed_attention{};
   BlockIndexerNames block_indexer{};
   PooledIndexerNames pooled_indexer{};
   GatedDeltaNetNames delta_net{};
@@ -151,6 +153,9 @@ void for_each_part(const Visit& visit, Block&... blocks) {
   visit(kFeedForwardResidualTensors, blocks.feed_forward_residual...);
   visit(kLatentAttentionTensors, blocks.latent_attention...);
   visit(kIndexerTensors, blocks.latent_attention.indexer...);
+  visit(kCompressedAttentionTensors, blocks.compressed_attention...);
+  visit(kCompressorTensors, blocks.compressed_attention.compressor...);
+  visit(kCompressorTensors, blocks.compressed_attention.index_compressor...);
   visit(kBlockIndexerTensors, blocks.block_indexer...);
   visit(kPooledIndexerTensors, blocks.pooled_indexer...);
   visit(kNextTokenTensors, blocks.next_token...);

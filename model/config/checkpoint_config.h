@@ -1,6 +1,7 @@
 // The contents of a checkpoint's config.json. Fields have the same names as in the file.
 #pragma once
 
+#include "model/config/compressed_attention_part.h"
 #include "model/config/delta_net_part.h"
 #include "model/config/drafters/drafter_config.h"
 #include "model/config/encoder_config.h"
@@ -131,6 +132,7 @@ struct CheckpointConfig : ModelConfig {
   IndexerConfig indexer;
   BlockIndexerConfig block_indexer;
   PooledIndexerConfig pooled_indexer;
+  CompressedAttentionConfig compressed;
   DeltaNetConfig delta_net;
   ShortConvolutionConfig short_convolution;
   MambaConfig mamba;

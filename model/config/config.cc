@@ -1,6 +1,7 @@
 #include "model/config/config.h"
 
 #include "model/config/architectures.h"
+#include "model/config/compressed_attention_part.h"
 #include "model/config/config_limits.h"
 #include "model/config/drafters/drafter_config.h"
 #include "model/config/encoder_config.h"
@@ -319,6 +320,7 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   if (config.block_indexer.n_heads != 0) read_block_indexer(fields, name, config);
   if (config.pooled_indexer.n_heads != 0) read_pooled_indexer(fields, name, config);
   read_experts(fields, config);
+  if (config.compressed.q_lora_rank != 0) read_compressed_attention(fields, name, config);
   read_norms(fields, name, config);
   read_causality(fields, family, name, config);
   if (family.kind == ModelKind::drafter)

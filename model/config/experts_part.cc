@@ -157,6 +157,7 @@ void read_experts(const JsonNode& fields, CheckpointConfig& config) {
   config.experts.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
   config.experts.first_k_dense_replace =
       dense_layers_at_start(fields, layers, config.experts.first_k_dense_replace);
+  fields.update_count({"num_hash_layers"}, config.experts.num_hash_layers);
   if (!is_list(fields, "moe_layer_freq"))
     fields.update_size({"moe_layer_freq"}, config.experts.moe_layer_freq);
   config.experts.swiglu_limits = limits_of(fields, {"swiglu_limits", "expert_swiglu_limit_list"}, layers);

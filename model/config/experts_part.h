@@ -40,6 +40,8 @@ struct ExpertStackNames {
 struct ExpertNames {
   std::string router;
   std::string correction_bias;  // a tensor, not a layer
+  // A tensor of integers: see RouterSpec::token_table.
+  std::string token_table{};
   // Tensors, not layers: the gain of the router's norm, and the factors of the experts' weights.
   std::string router_scale{};
   std::string per_expert_scale{};
@@ -66,6 +68,7 @@ GgufPlace halves_of_shared_expert(const GgufContext& context);
 inline constexpr std::array kExpertTensors = std::to_array<PartTensor<ExpertNames>>({
     {&ExpertNames::router, "gate", "ffn_gate_inp", nullptr, false},
     {&ExpertNames::correction_bias, "gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {&ExpertNames::token_table},
     {&ExpertNames::router_scale, "", "ffn_gate_inp.scale"},
     {&ExpertNames::per_expert_scale, "", "ffn_down_exps.scale"},
     {&ExpertNames::output_bias},
@@ -105,6 +108,7 @@ struct ExpertsConfig {
   std::size_t decoder_sparse_step = 1;
   std::vector<std::size_t> mlp_only_layers{};
   std::size_t first_k_dense_replace = 0;
+  std::size_t num_hash_layers = 0;  // first layers, whose experts depend on the token only
   std::size_t moe_layer_freq = 1;
   std::vector<std::size_t> moe_layers{};  // layers with experts; empty: use interleave_moe_layer_step
   std::size_t interleave_moe_layer_step = 1;

@@ -37,6 +37,7 @@ void approximate_attention(ModelSpec& spec, std::size_t favor_features) {
   bool any = false;
   for (BlockSpec& block : spec.blocks) {
     if (std::holds_alternative<LatentAttentionSpec>(block.attention)) refuse("latent attention");
+    if (std::holds_alternative<CompressedAttentionSpec>(block.attention)) refuse("compressed attention");
     auto* const attention = std::get_if<AttentionSpec>(&block.attention);
     if (attention == nullptr || !sees_all_before(attention->pattern)) continue;
     if (const std::string_view found = obstacle(*attention); !found.empty()) refuse(found);

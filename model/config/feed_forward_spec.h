@@ -50,7 +50,7 @@ struct RouterSpec {
   // sparse_mixer: chooses the highest logits one after the other. An expert's weight is its softmax among the
   // experts that are not yet chosen and have logits within `tolerance`. Source: Liu et al., GRIN:
   // GRadient-INformed MoE, 2024.
-  enum class Scoring : std::uint8_t { softmax, sigmoid, sparse_mixer };
+  enum class Scoring : std::uint8_t { softmax, sigmoid, sqrt_softplus, sparse_mixer };
 
   std::size_t num_experts = 0;
   std::size_t num_experts_per_tok = 0;
@@ -58,10 +58,13 @@ struct RouterSpec {
   float tolerance = 0.0F;        // relative to max(|logit|, highest logit)
   bool bias = false;             // added to the logits
   bool correction_bias = false;  // added to scores for selection only
-  bool normalize = false;        // scales a token's weights so that they add up to `scale`
-  float min_sum = 1e-20F;        // smallest divisor for `normalize`
-  float added_to_sum = 0.0F;     // added to the sum of scores, the divisor for `normalize`
-  float scale = 1.0F;            // factor of the weights
+  // A table has the experts of each token of the vocabulary. Scores only weigh them. 0: scores choose
+  // experts; else vocab_size.
+  std::size_t token_table = 0;
+  bool normalize = false;     // scales a token's weights so that they add up to `scale`
+  float min_sum = 1e-20F;     // smallest divisor for `normalize`
+  float added_to_sum = 0.0F;  // added to the sum of scores, the divisor for `normalize`
+  float scale = 1.0F;         // factor of the weights
   // The norm of the router's input, whose gain is a tensor of the router.
   std::optional<NormSpec> input_norm{};
   float input_scale = 1.0F;       // factor of the normed input

@@ -220,7 +220,7 @@ bool can_divide_layers(const ModelSpec& spec);
 // Whether a block's sequences have states, and whether they have keys and values. A block may have both or
 // neither.
 bool keeps_state(const BlockSpec& block);
-// Whether the state is that of the open pool of an indexer.
+// Whether the state has open pools, of an indexer or of compressed attention.
 bool keeps_open_pools(const BlockSpec& block);
 bool keeps_keys(const BlockSpec& block);
 
@@ -292,7 +292,7 @@ const IndexerSpec* indexer_of(const BlockSpec& block);
 const BlockIndexerSpec* block_indexer_of(const BlockSpec& block);
 // A block's indexer of pools in grouped-query attention; null if it has none.
 const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block);
-// The most positions that any indexer of latent attention chooses for a token; 0 if there are no indexers.
+// The most positions (or pools) that any indexer of latents chooses for a token; 0 if there are no indexers.
 std::size_t max_chosen(const ModelSpec& spec);
 // The indexer of the first layer that has one; null: none.
 const IndexerSpec* first_indexer(const ModelSpec& spec);

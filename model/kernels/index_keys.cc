@@ -117,19 +117,17 @@ void store_index_keys(TensorView<const float> key, std::span<const AttentionSpan
   }
 }
 
-void pool_by_gates(std::span<const float* const> rows, TensorView<const float> addends,
-                   std::span<float> out) {
-  assert(rows.size() == addends.rows() && out.size() == addends.columns());
+void pool_by_gates(std::span<const GatedRow> rows, std::span<float> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto gate = [&](std::size_t row) { return rows[row][out.size() + i] + addends(row, i); };
-    float highest = gate(0);
-    for (std::size_t row = 1; row < rows.size(); ++row) highest = std::max(highest, gate(row));
+    const auto gate = [&](const GatedRow& row) { return row.gate[i] + row.addend[i]; };
+    float highest = gate(rows.front());
+    for (const GatedRow& row : rows.subspan(1)) highest = std::max(highest, gate(row));
     float sum = 0.0F;
     float weighted = 0.0F;
-    for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (const GatedRow& row : rows) {
       const float weight = std::exp(gate(row) - highest);
       sum += weight;
-      weighted += weight * rows[row][i];
+      weighted += weight * row.key[i];
     }
     out[i] = weighted / sum;
   }

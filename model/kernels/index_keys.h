@@ -49,10 +49,16 @@ class OwnedKeys {
   std::size_t size_ = 0;
 };
 
-// The key of a pool: for each element, the sum over the pool's rows of softmax(gate + addend) * key. rows: of
-// `addends.rows()` positions, a key and then its gates, [2 * size]. addends: [positions of a pool, size],
-// out: [size]. Source: DeepSeek-AI, DeepSeek-V4, 2026.
-void pool_by_gates(std::span<const float* const> rows, TensorView<const float> addends, std::span<float> out);
+// A position's part in a pool: each has [size] elements.
+struct GatedRow {
+  const float* key;
+  const float* gate;
+  const float* addend;  // depends on the position's place in the pool
+};
+
+// The key of a pool: for each element, the sum over the pool's rows of softmax(gate + addend) * key. out:
+// [size]. Source: DeepSeek-AI, DeepSeek-V4, 2026.
+void pool_by_gates(std::span<const GatedRow> rows, std::span<float> out);
 
 struct IndexQueries {
   TensorView<const float> query;   // [tokens, heads * index_dim]

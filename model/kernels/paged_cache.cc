@@ -4,6 +4,7 @@
 #include "tp/internal/threads.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -130,6 +131,32 @@ void store_int8(const Slot& to, const float* key, const float* value) {
   store(to, key, key_cells, value, value_cells);
 }
 
+void store_in(const Slot& slot, const float* key, const float* value) {
+  switch (slot.layout.type) {
+    case KvType::f32:
+      return store(slot, key, F32Cells{}, value, F32Cells{});
+    case KvType::bf16:
+      return store(slot, key, Bf16Cells{}, value, Bf16Cells{});
+    case KvType::int8:
+      return slot.layout.latent ? store_int8<Int8Cells<1>>(slot, key, value)
+                                : store_int8<Int8Cells<4>>(slot, key, value);
+  }
+}
+
+// Calls write(i, slot) for each of `count` slots of a run. A block that the run does not fill up to its end
+// is cleared before the run writes to it, except for slots before the run.
+template <class Write>
+void for_slots(const PagedCache& cache, const SlotRun& run, std::size_t count, const Write& write) {
+  const std::size_t size = cache.layout.block_size;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t place = run.first_slot + i;
+    std::byte* const block = cache.head(run.first_block + place / size, 0);
+    const bool is_filled = count - i >= size && size % cache.layout.step() == 0;
+    if (place % size == 0 && !is_filled) std::memset(block, 0, cache.layout.head_bytes());
+    write(i, Slot{cache.layout, block, place % size});
+  }
+}
+
 // A position's latent in one block, copied to a slot of another block.
 void copy_row(const Slot& from, const Slot& to) {
   const std::size_t columns = from.layout.row_columns();
@@ -169,7 +196,7 @@ std::size_t KvLayout::key_panel_bytes() const {
 }
 
 std::size_t KvLayout::key_scales_offset() const {
-  return values_offset() + whole_steps(*this, block_size) * row_columns() * element_bytes();
+  return values_offset() + whole_steps(*this, slots()) * row_columns() * element_bytes();
 }
 
 std::size_t KvLayout::index_offset() const {
@@ -184,6 +211,7 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
                        std::span<const AttentionSpan> spans, const PagedCache& cache) {
   if (value.empty()) return;
   const KvLayout& layout = cache.layout;
+  assert(!layout.pools_latents);
   for (const AttentionSpan& span : spans) {
 #pragma omp parallel for schedule(static) if (span.tokens > 1 && \
                                               span.tokens * value.columns() >= kMinParallelWork)
@@ -195,34 +223,40 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
         const float* k = key.row(span.first_token + token) + head * layout.stored_key_dim();
         const float* v = value.row(span.first_token + token) + head * layout.value_dim;
         const Slot slot{layout, cache.head(block, head), position % layout.block_size};
-        switch (layout.type) {
-          case KvType::f32:
-            store(slot, k, F32Cells{}, v, F32Cells{});
-            break;
-          case KvType::bf16:
-            store(slot, k, Bf16Cells{}, v, Bf16Cells{});
-            if (is_last_of_new_block(span, token, slot)) clear_rows_behind(slot);
-            break;
-          case KvType::int8:
-            layout.latent ? store_int8<Int8Cells<1>>(slot, k, v) : store_int8<Int8Cells<4>>(slot, k, v);
-            break;
-        }
+        store_in(slot, k, v);
+        if (layout.type == KvType::bf16 && is_last_of_new_block(span, token, slot)) clear_rows_behind(slot);
       }
     }
   }
 }
 
+void store_pool_latent(const float* latent, std::size_t number, std::span<const std::int32_t> block_table,
+                       const PagedCache& cache) {
+  const KvLayout& layout = cache.layout;
+  assert(layout.pools_latents && layout.stored_key_dim() == 0);
+  const std::size_t index = layout.block_of_index_key(number);
+  const auto block = static_cast<std::size_t>(block_table[index]);
+  if (!cache.owns(block, 0)) return;
+  store_in({layout, cache.head(block, 0), number - layout.index_keys_before(index)}, nullptr, latent);
+}
+
 void copy_latents(const PagedCache& from, std::span<const std::int32_t> block_table,
-                  std::span<const std::int32_t> positions, const PagedCache& to, std::size_t first_block) {
-  const std::size_t size = from.layout.block_size;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
+                  std::span<const std::int32_t> positions, const PagedCache& to, const SlotRun& run) {
+  const KvLayout& layout = from.layout;
+  for_slots(to, run, positions.size(), [&](std::size_t i, const Slot& slot) {
     const auto position = static_cast<std::size_t>(positions[i]);
-    const auto block = static_cast<std::size_t>(block_table[position / size]);
-    std::byte* const copy = to.head(first_block + i / size, 0);
-    const bool is_filled = i + size <= positions.size() && size % from.layout.step() == 0;
-    if (i % size == 0 && !is_filled) std::memset(copy, 0, to.layout.head_bytes());
-    copy_row({from.layout, from.head(block, 0), position % size}, {to.layout, copy, i % size});
-  }
+    const std::size_t index =
+        layout.pools_latents ? layout.block_of_index_key(position) : position / layout.block_size;
+    const std::size_t before =
+        layout.pools_latents ? layout.index_keys_before(index) : index * layout.block_size;
+    const auto block = static_cast<std::size_t>(block_table[index]);
+    copy_row({layout, from.head(block, 0), position - before}, slot);
+  });
+}
+
+void write_latents(std::span<const float* const> rows, const PagedCache& to, const SlotRun& run) {
+  assert(to.layout.latent && to.layout.stored_key_dim() == 0);
+  for_slots(to, run, rows.size(), [&](std::size_t i, const Slot& slot) { store_in(slot, nullptr, rows[i]); });
 }
 
 }  // namespace tp::kernels

@@ -26,7 +26,8 @@ namespace kernels {
 //
 // Index keys (see index_keys.h) follow everything else, once for each KV head. They are columns of floats, or
 // of bf16 if `type` is not f32: [index_panels][index_dim][16]. A key of a pool of positions is in the block
-// of the pool's last position.
+// of the pool's last position. Latents may also belong to pools instead of positions. A pool's latent is in
+// the block and slot of its key.
 struct KvLayout {
   static constexpr std::size_t kPanel = 16;  // positions
 
@@ -38,11 +39,16 @@ struct KvLayout {
   bool latent = false;
   std::size_t index_dim = 0;   // elements of an index key; 0: none
   std::size_t index_pool = 1;  // positions that have an index key together
+  bool pools_latents = false;  // a pool also has its latent together
 
   std::size_t element_bytes() const;
   // Elements of a key, or positions of values, that are stored together.
   std::size_t step() const;
-  std::size_t panels() const { return (block_size + kPanel - 1) / kPanel; }
+  // The most pools that end in a block.
+  std::size_t pools_of_block() const { return (block_size + index_pool - 1) / index_pool; }
+  // Slots of a block, each for a key and its value, or for a latent.
+  std::size_t slots() const { return pools_latents ? pools_of_block() : block_size; }
+  std::size_t panels() const { return (slots() + kPanel - 1) / kPanel; }
   std::size_t padded_block() const { return panels() * kPanel; }
   std::size_t value_columns() const { return (value_dim + kPanel - 1) / kPanel * kPanel; }
   // Elements of a key that are not part of its value.
@@ -61,10 +67,7 @@ struct KvLayout {
   // The block of an index key.
   std::size_t block_of_index_key(std::size_t key) const { return ((key + 1) * index_pool - 1) / block_size; }
   // Panels with room for the most index keys of a block.
-  std::size_t index_panels() const {
-    const std::size_t keys = (block_size + index_pool - 1) / index_pool;
-    return (keys + kPanel - 1) / kPanel;
-  }
+  std::size_t index_panels() const { return (pools_of_block() + kPanel - 1) / kPanel; }
   std::size_t index_panel_bytes() const {
     return index_dim * kPanel * (type == KvType::f32 ? sizeof(float) : sizeof(std::uint16_t));
   }
@@ -137,10 +140,24 @@ struct AttentionSpan {
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache);
 
-// Copies the latents of these positions of a sequence to the first slots of the blocks of `to`, from block
-// `first_block` on. Other slots of these blocks become zeros. The layouts differ at most in index_dim and index_pool.
+// Writes the latent of pool number `number` of a sequence, [value_dim], to the block that has it if the cache
+// owns this block. A latent consists of the value only.
+void store_pool_latent(const float* latent, std::size_t number, std::span<const std::int32_t> block_table,
+                       const PagedCache& cache);
+
+// Consecutive slots of consecutive blocks.
+struct SlotRun {
+  std::size_t first_block = 0;
+  std::size_t first_slot = 0;  // counted from the beginning of first_block
+};
+
+// Copies the latents of these positions (or pools) of a sequence to a run of slots of `to`. All slots after
+// the run in its last block become zeros. The layouts differ at most in what concerns pools and index keys.
 void copy_latents(const PagedCache& from, std::span<const std::int32_t> block_table,
-                  std::span<const std::int32_t> positions, const PagedCache& to, std::size_t first_block);
+                  std::span<const std::int32_t> positions, const PagedCache& to, const SlotRun& run);
+// Like copy_latents, for latents that are no part of a cache yet and consist of the value only. rows:
+// [latents], each [value_dim].
+void write_latents(std::span<const float* const> rows, const PagedCache& to, const SlotRun& run);
 
 }  // namespace kernels
 

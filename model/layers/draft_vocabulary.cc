@@ -12,7 +12,7 @@ namespace {
 std::vector<TokenId> read_tokens(WeightLoader& loader, const std::string& tensor, std::size_t rows,
                                  std::size_t vocab_size) {
   if (!loader.reads()) return {};
-  std::vector<std::int64_t> offsets = loader.source().whole_numbers(tensor, rows, "draft_vocab_size");
+  std::vector<std::int64_t> offsets = loader.source().whole_numbers(tensor, {1, rows}, "draft_vocab_size");
   if (offsets.empty()) offsets.assign(rows, 0);  // synthetic weights: the first tokens
   std::vector<TokenId> tokens;
   std::int64_t min = 0;

@@ -18,6 +18,8 @@ CacheWindow window_of(const AttentionPattern& pattern) {
 }
 
 CacheWindow window_of(const BlockSpec& block) {
+  if (const auto* const compressed = std::get_if<CompressedAttentionSpec>(&block.attention))
+    return compressed->pool == 0 ? CacheWindow(compressed->window) : std::nullopt;
   const auto* attention = std::get_if<AttentionSpec>(&block.attention);
   return attention != nullptr ? window_of(attention->pattern) : std::nullopt;
 }
@@ -28,6 +30,11 @@ std::size_t cached_elements(const AttentionPartSpec& part, std::size_t ranks) {
     return latent->kv_lora_rank + latent->qk_rope_head_dim +
            (latent->indexer && !latent->indexer->is_shared ? latent->indexer->head_dim / latent->indexer->pool
                                                            : 0);
+  if (const auto* const compressed = std::get_if<CompressedAttentionSpec>(&part)) {
+    const std::size_t pool = std::max<std::size_t>(1, compressed->pool);
+    return (compressed->head_dim + (compressed->indexer ? compressed->indexer->head_dim : 0) + pool - 1) /
+           pool;
+  }
   const auto* const attention = std::get_if<AttentionSpec>(&part);
   if (attention == nullptr) return 0;
   const std::size_t of_head =

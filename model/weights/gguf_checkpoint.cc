@@ -304,11 +304,12 @@ void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, 
 }
 
 // Only drafters have integers. Files store tokens, checkpoints the differences from the rows' numbers.
-std::vector<std::int64_t> GgufCheckpoint::whole_numbers(const std::string& name, std::size_t size,
+std::vector<std::int64_t> GgufCheckpoint::whole_numbers(const std::string& name, MatrixShape shape,
                                                         const std::string& reason) const {
   const GgufFiles::Entry* const entry = files_.find(name);
   if (entry == nullptr) refuse_missing(name);
   const GgufTensor& tensor = entry->tensor;
+  const std::size_t size = shape.size();
   require<CheckpointError>(
       tensor.type.name == "I64" && tensor.shape == std::vector<std::size_t>{size},
       "{}: {} is {} of the type {}, expected [{}] ({}) of the type I64; convert the model "

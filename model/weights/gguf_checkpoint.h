@@ -39,7 +39,7 @@ class GgufCheckpoint final : public WeightSource {
              Sharded sharded) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
-  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+  std::vector<std::int64_t> whole_numbers(const std::string& name, MatrixShape shape,
                                           const std::string& reason) const override;
   void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                    const kernels::GroupedRows& out) const override;

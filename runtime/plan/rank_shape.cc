@@ -62,7 +62,16 @@ AttentionShape shape_of_layer(const kernels::KvLayout& layout, double kv_heads, 
           .chunked = chunked,
           .bytes_per_position =
               kv_heads * static_cast<double>(layout.head_bytes()) / static_cast<double>(layout.block_size),
-          .multiplications = static_cast<double>(heads * (layout.key_dim + layout.value_dim))};
+          .multiplications = static_cast<double>(heads * (layout.key_dim + layout.value_dim)) /
+                             static_cast<double>(layout.pools_latents ? layout.index_pool : 1)};
+}
+
+// The window of compressed attention, whose latents are floats in the layer's state.
+AttentionShape window_shape(const CompressedAttentionSpec& spec, std::size_t heads) {
+  return {.layers = 1,
+          .window = spec.window,
+          .bytes_per_position = static_cast<double>(spec.head_dim * sizeof(float)),
+          .multiplications = static_cast<double>(2 * heads * spec.head_dim)};
 }
 
 bool is_chunked(const AttentionPartSpec& part) {
@@ -147,7 +156,9 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
     const CacheWindow chosen = chosen_positions(block);
     const CacheWindow window = chosen ? chosen : place ? groups.windows[place->group] : std::nullopt;
     const double owned = slices.owned_heads(layer, layouts[layer].kv_heads);
-    const double kv_heads = window ? static_cast<double>(layouts[layer].kv_heads) : owned;
+    // Every rank reads all pools of compressed attention.
+    const bool reads_all = window || layouts[layer].pools_latents;
+    const double kv_heads = reads_all ? static_cast<double>(layouts[layer].kv_heads) : owned;
     const AttentionShape shape =
         recurrence != nullptr ? recurrent_shape(products_of(*recurrence, heads), states[layer], kScanPasses)
         : convolution != nullptr ? recurrent_shape(products_of(*convolution, heads), states[layer], 2.0)
@@ -157,6 +168,8 @@ std::vector<AttentionShape> attention_of(const ModelSpec& spec, const EnginePlan
         : hashed != nullptr      ? hashed_shape(*hashed, heads)
                                  : shape_of_layer(layouts[layer], kv_heads, heads, window, is_chunked(part));
     add_layer(shape, shapes);
+    if (layouts[layer].pools_latents)
+      add_layer(window_shape(std::get<CompressedAttentionSpec>(part), heads), shapes);
     if (indexer != nullptr && !indexer->is_shared)
       add_layer(indexer_shape(*indexer, layouts[layer], owned), shapes);
     if (const BlockIndexerSpec* const of_blocks = block_indexer_of(block))

@@ -34,7 +34,7 @@ class ChosenLatents {
   // Copies the positions that a token has chosen. `token`: its number in the group.
   void copy(const kernels::PagedCache& from, std::span<const std::int32_t> block_table,
             std::span<const std::int32_t> positions, std::size_t token) const {
-    kernels::copy_latents(from, block_table, positions, copy_, token * blocks_);
+    kernels::copy_latents(from, block_table, positions, copy_, {.first_block = token * blocks_});
   }
 
   // A span of one token, which sees all copies of its `count` latents.

@@ -3,8 +3,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/index_keys.h"
 #include "model/kernels/rope.h"
-#include "model/layers/attention/chosen_attention.h"
-#include "model/layers/attention/host_attention.h"
+#include "model/layers/attention/index_choice.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
@@ -28,100 +27,6 @@ ColumnParallelLinear load_queries(WeightLoader& loader, const IndexerSpec& spec,
       {{name, {rows, q_lora_rank}, "index_n_heads x index_head_dim", "q_lora_rank"}, {0, rows}}};
   return ColumnParallelLinear(loader, whole, false);
 }
-
-// Replaces chosen pools, which come first, by their positions, and adds those of the open tail.
-void expand_pools(const IndexerSpec& spec, std::size_t position, std::span<std::int32_t> chosen) {
-  if (spec.pool == 1) return;
-  const std::size_t count = spec.chosen_positions(position);
-  for (std::size_t i = count; i-- > 0;) {
-    const std::size_t of_pools = spec.pools() * spec.pool;
-    chosen[i] = i < of_pools ? static_cast<std::int32_t>(chosen[i / spec.pool] * spec.pool + i % spec.pool)
-                             : static_cast<std::int32_t>(position - (count - 1 - i));
-  }
-}
-
-// Chooses positions, or pools of positions, for the tokens of a step, round by round.
-class Choice {
- public:
-  Choice(const StepContext& step, const kernels::PagedCache& cache, std::size_t tokens,
-         const IndexerSpec& spec)
-      : step_(step),
-        cache_(cache),
-        spec_(spec),
-        positions_(max_positions(step.spans(), cache.layout.block_size) / spec.pool),
-        lists_(step.shared_cache != nullptr ? step.shared_cache->lists : nullptr) {
-    const std::size_t group = std::min(tokens_per_group(), tokens);
-    scores_ = step.workspace.take(group, positions_);
-    ranks_ = step.workspace.take(group, positions_);
-    scratch_ = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
-                                   kernels::index_scratch(cache.layout, group));
-  }
-
-  void begin_round() const {
-    if (lists_ != nullptr) lists_->begin_round();
-  }
-
-  // Chooses from this rank's positions.
-  void choose_owned(const kernels::IndexQueries& queries, const ChosenGroup& tokens) const {
-    const kernels::OwnedKeys owned(*tokens.span, cache_);
-    kernels::index_scores(queries, *tokens.span, owned, cache_, scratch_, scores_);
-    for_tokens(tokens, positions_, [&](std::size_t i) {
-      const std::size_t seen = (tokens.position(i) + 1) / spec_.pool;  // complete pools
-      const std::span<const float> scores(scores_.row(i), owned.before(seen));
-      const std::span<float> ranks(ranks_.row(i), positions_);
-      if (lists_ != nullptr) {
-        kernels::list_highest(scores, owned, ranks, list_of(lists_->rank(), tokens, i));
-      } else {
-        kernels::choose_highest(scores, ranks, chosen_by(step_, tokens.row() + i, spec_.pools()));
-        expand(tokens, i);
-      }
-    });
-  }
-
-  // Chooses from the lists of all ranks of the host.
-  void merge(const ChosenGroup& tokens) const {
-    if (lists_ == nullptr) return;
-    for_tokens(tokens, lists_->ranks() * spec_.pools(), [&](std::size_t i) {
-      std::vector<std::span<const kernels::ScoredPosition>> lists;
-      for (std::size_t rank = 0; rank < lists_->ranks(); ++rank) lists.push_back(list_of(rank, tokens, i));
-      kernels::merge_highest(lists, merge_scratch(), chosen_by(step_, tokens.row() + i, spec_.pools()));
-      expand(tokens, i);
-    });
-  }
-
- private:
-  // Calls use(i) for the tokens of a group. `work`: of a token.
-  template <class Use>
-  static void for_tokens(const ChosenGroup& tokens, std::size_t work, const Use& use) {
-    for_thread_parts(tokens.count, tokens.count * work, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) use(i);
-    });
-  }
-
-  void expand(const ChosenGroup& tokens, std::size_t i) const {
-    expand_pools(spec_, tokens.position(i), chosen_by(step_, tokens.row() + i, spec_.max_positions()));
-  }
-
-  std::span<kernels::ScoredPosition> list_of(std::size_t rank, const ChosenGroup& tokens,
-                                             std::size_t i) const {
-    return lists_->of(rank, tokens.number % TopLists::kTokens + i).first(spec_.pools());
-  }
-
-  std::span<kernels::ScoredPosition> merge_scratch() const {
-    const TensorView<float> scratch = step_.shared_cache->scratch;
-    float* const own = scratch.row(static_cast<std::size_t>(omp_get_thread_num()));
-    return {reinterpret_cast<kernels::ScoredPosition*>(own), lists_->ranks() * spec_.pools()};
-  }
-
-  const StepContext& step_;
-  const kernels::PagedCache& cache_;
-  const IndexerSpec& spec_;
-  std::size_t positions_;     // or pools of the longest block table
-  TopLists* lists_;           // null: this rank has all positions
-  TensorView<float> scores_;  // [tokens of a group, positions]
-  TensorView<float> ranks_;   // [tokens of a group, positions]
-  TensorView<float> scratch_;
-};
 
 }  // namespace
 
@@ -181,7 +86,10 @@ void Indexer::remember_pools(TensorView<const float> raw, const StepContext& ste
       closed.size(), closed.size() * spec_.pool * spec_.head_dim, [&](std::size_t begin, std::size_t end) {
         std::vector<float> key(spec_.head_dim);
         for (std::size_t i = begin; i < end; ++i) {
-          kernels::pool_by_gates(closed[i].rows, addends, key);
+          std::vector<kernels::GatedRow> rows;
+          for (std::size_t row = 0; row < spec_.pool; ++row)
+            rows.push_back({closed[i].rows[row], closed[i].rows[row] + spec_.head_dim, addends.row(row)});
+          kernels::pool_by_gates(rows, key);
           kernels::store_index_key(key.data(), closed[i].number, closed[i].span->block_table, cache);
         }
       });
@@ -190,24 +98,14 @@ void Indexer::remember_pools(TensorView<const float> raw, const StepContext& ste
 
 void Indexer::choose(TensorView<const float> query_latent, TensorView<float> down, const StepContext& step,
                      const kernels::PagedCache& cache) const {
-  if (max_positions(step.spans(), cache.layout.block_size) <= spec_.max_positions()) return;
+  if (!may_choose(spec_, step, cache)) return;
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> query = q_b_proj_(query_latent, step);
   rotate(query, step);
   // The usual factor of query . key is part of the weights, because a positive factor passes max(0, x).
   const TensorView<float> weight = down.columns_from(raw_size(spec_), spec_.num_heads);
   kernels::scale(1.0F / std::sqrt(static_cast<float>(spec_.num_heads * spec_.head_dim)), weight);
-  const Choice choice(step, cache, query.rows(), spec_);
-  if (query.empty()) return;
-  for (const auto& round : chosen_rounds(step.spans(), spec_.max_positions())) {
-    choice.begin_round();
-    for (const ChosenGroup& tokens : round)
-      choice.choose_owned(
-          {query.rows_from(tokens.row(), tokens.count), weight.rows_from(tokens.row(), tokens.count)},
-          tokens);
-    wait_for_host(step);
-    for (const ChosenGroup& tokens : round) choice.merge(tokens);
-  }
+  choose_by_index({query, weight}, spec_, step, cache);
 }
 
 }  // namespace tp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/layers/attention/attention.h"
+#include "model/layers/attention/compressed_attention.h"
 #include "model/layers/attention/cross_attention.h"
 #include "model/layers/attention/gated_delta_net.h"
 #include "model/layers/attention/latent_attention.h"
@@ -57,8 +58,8 @@ class AttentionPart {
   std::vector<StatePart> state_parts() const;
 
  private:
-  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention, ShortConvolution, Mamba, Mamba1,
-               Rwkv7, NoPart>
+  std::variant<Attention, LatentAttention, CompressedAttention, GatedDeltaNet, LshAttention, ShortConvolution,
+               Mamba, Mamba1, Rwkv7, NoPart>
       part_;
 };
 

@@ -45,7 +45,7 @@ void require_constants(const WeightLoader& loader, const NgramHash& hash, const 
   const auto compare = [&](const std::string& tensor, const std::vector<std::uint64_t>& expected) {
     if (!loader.source().contains(tensor)) return;
     const std::vector<std::int64_t> found =
-        loader.source().whole_numbers(tensor, expected.size(), "constants of hashes");
+        loader.source().whole_numbers(tensor, {1, expected.size()}, "constants of hashes");
     if (found.empty()) return;
     const auto is_equal = [](std::int64_t a, std::uint64_t b) { return std::cmp_equal(a, b); };
     require<CheckpointError>(

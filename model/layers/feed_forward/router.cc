@@ -2,6 +2,7 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +29,11 @@ std::vector<float> scores_of(RouterSpec::Scoring scoring, std::span<const float>
   std::vector<float> scores(logits.begin(), logits.end());
   if (scoring == RouterSpec::Scoring::sigmoid) {
     for (float& score : scores) score = 1.0F / (1.0F + std::exp(-score));
+    return scores;
+  }
+  if (scoring == RouterSpec::Scoring::sqrt_softplus) {
+    constexpr float kLinear = 20.0F;  // from here on, softplus is x, as in the original code
+    for (float& score : scores) score = std::sqrt(score > kLinear ? score : std::log1p(std::exp(score)));
     return scores;
   }
   const float highest = *std::max_element(scores.begin(), scores.end());
@@ -85,6 +91,43 @@ std::optional<Norm> input_norm(WeightLoader& loader, const RouterSpec& spec, std
   return Norm(*spec.input_norm, std::move(gain), {});
 }
 
+// `scores`: of all experts.
+void weigh(const RouterSpec& spec, std::span<const float> scores, std::span<const std::size_t> experts,
+           std::span<float> weights) {
+  float sum = 0.0F;
+  for (const std::size_t expert : experts) sum += scores[expert];
+  // All sigmoids may be 0. As in the original code, min_sum then prevents division by zero.
+  const float factor =
+      spec.normalize ? spec.scale / std::max(sum + spec.added_to_sum, spec.min_sum) : spec.scale;
+  for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;
+}
+
+// The experts of each token, if a table has them.
+std::vector<std::uint16_t> read_token_table(WeightLoader& loader, const RouterSpec& spec,
+                                            const std::string& tensor) {
+  if (spec.token_table == 0) return {};
+  const MatrixShape shape{spec.token_table, spec.num_experts_per_tok};
+  loader.count({.bytes = shape.size() * sizeof(std::uint16_t)});
+  std::vector<std::uint16_t> table(shape.size());
+  if (!loader.reads()) return table;
+  // Weights without files have no integers.
+  if (loader.source().names().empty()) {
+    for (std::size_t i = 0; i < table.size(); ++i)
+      table[i] = static_cast<std::uint16_t>((i / shape.columns + i % shape.columns) % spec.num_experts);
+    return table;
+  }
+  const std::vector<std::int64_t> experts =
+      loader.source().whole_numbers(tensor, shape, "vocab_size, num_experts_per_tok");
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    require<CheckpointError>(experts[i] >= 0 && std::cmp_less(experts[i], spec.num_experts),
+                             "cannot use {}: expected numbers of experts, 0 to {}, found {}; download the "
+                             "checkpoint again",
+                             tensor, spec.num_experts - 1, experts[i]);
+    table[i] = static_cast<std::uint16_t>(experts[i]);
+  }
+  return table;
+}
+
 }  // namespace
 
 Routing::Routing(std::size_t num_experts, std::size_t num_experts_per_tok,
@@ -108,13 +151,12 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
   for (std::size_t i = 0; i < bias.size(); ++i) ranking[i] += bias[i];
   if (spec.groups_per_tok < spec.num_groups) keep_best_groups(spec, ranking);
   largest(ranking, experts);
+  weigh(spec, scores, experts, weights);
+}
 
-  float sum = 0.0F;
-  for (const std::size_t expert : experts) sum += scores[expert];
-  // All sigmoids may be 0. As in the original code, min_sum then prevents division by zero.
-  const float factor =
-      spec.normalize ? spec.scale / std::max(sum + spec.added_to_sum, spec.min_sum) : spec.scale;
-  for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;
+void weigh_experts(const RouterSpec& spec, std::span<const float> logits,
+                   std::span<const std::size_t> experts, std::span<float> weights) {
+  weigh(spec, scores_of(spec.scoring, logits), experts, weights);
 }
 
 Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size,
@@ -122,6 +164,7 @@ Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_
     : spec_(spec),
       hidden_size_(hidden_size),
       weight_(loader.whole_weight({names.router, {spec.num_experts, hidden_size}, "experts", "hidden_size"})),
+      token_table_(read_token_table(loader, spec, names.token_table)),
       input_norm_(input_norm(loader, spec, hidden_size, names)) {
   if (spec.bias)
     bias_ = loader.whole_vector(tensor_names::bias_of(names.router), spec.num_experts, "experts");
@@ -143,9 +186,16 @@ Routing Router::operator()(TensorView<const float> x, const StepContext& step) c
   std::vector<float> weights(x.rows() * per_token);
   if (logits.empty()) return {spec_.num_experts, per_token, experts, weights};
   for (std::size_t token = 0; token < x.rows(); ++token) {
-    choose_experts(spec_, {logits.row(token), spec_.num_experts}, correction_bias_,
-                   std::span(experts).subspan(token * per_token, per_token),
-                   std::span(weights).subspan(token * per_token, per_token));
+    const std::span<const float> own_logits(logits.row(token), spec_.num_experts);
+    const std::span<std::size_t> chosen = std::span(experts).subspan(token * per_token, per_token);
+    const std::span<float> own_weights = std::span(weights).subspan(token * per_token, per_token);
+    if (token_table_.empty()) {
+      choose_experts(spec_, own_logits, correction_bias_, chosen, own_weights);
+    } else {
+      const auto id = static_cast<std::size_t>(step.batch.tokens[token]);
+      std::copy_n(token_table_.data() + id * per_token, per_token, chosen.begin());
+      weigh_experts(spec_, own_logits, chosen, own_weights);
+    }
   }
   if (!per_expert_scale_.empty()) {
     for (std::size_t i = 0; i < experts.size(); ++i) weights[i] *= per_expert_scale_[experts[i]];

@@ -8,6 +8,7 @@
 #include "model/weights/weight_loader.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -46,6 +47,10 @@ class Routing {
 void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::span<const float> bias,
                     std::span<std::size_t> experts, std::span<float> weights);
 
+// Weighs a token's experts, which do not follow from scores.
+void weigh_experts(const RouterSpec& spec, std::span<const float> logits,
+                   std::span<const std::size_t> experts, std::span<float> weights);
+
 // Every rank holds the whole router, in float32. The input has the same bits on all ranks, so all ranks
 // choose the same experts without communication.
 class Router {
@@ -59,9 +64,10 @@ class Router {
  private:
   RouterSpec spec_;
   std::size_t hidden_size_;
-  Buffer<float> weight_;                // [num_experts, hidden_size]
-  std::vector<float> bias_;             // [num_experts], or empty; added to the logits
-  std::vector<float> correction_bias_;  // [num_experts], or empty; added to scores for selection only
+  Buffer<float> weight_;                    // [num_experts, hidden_size]
+  std::vector<float> bias_;                 // [num_experts], or empty; added to the logits
+  std::vector<float> correction_bias_;      // [num_experts], or empty; added to scores for selection only
+  std::vector<std::uint16_t> token_table_;  // [vocab_size, num_experts_per_tok], or empty
   std::optional<Norm> input_norm_;
   std::vector<float> per_expert_scale_;  // [num_experts], factors of the weights; or empty
 };

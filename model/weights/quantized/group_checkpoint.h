@@ -48,9 +48,9 @@ class GroupCheckpoint final : public WeightSource {
                    const kernels::ScaledRows& out) const override;
   StoredScales scales_of(const std::string& name) const override;
   std::vector<TypeUse> types() const override;
-  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+  std::vector<std::int64_t> whole_numbers(const std::string& name, MatrixShape shape,
                                           const std::string& reason) const override {
-    return plain_->whole_numbers(name, size, reason);
+    return plain_->whole_numbers(name, shape, reason);
   }
   std::size_t stored_bytes() const override { return plain_->stored_bytes(); }
   std::size_t bytes_read() const override { return plain_->bytes_read(); }

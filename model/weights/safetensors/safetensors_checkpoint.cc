@@ -218,9 +218,10 @@ std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& 
   return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
 }
 
-std::vector<std::int64_t> SafetensorsCheckpoint::whole_numbers(const std::string& name, std::size_t size,
+std::vector<std::int64_t> SafetensorsCheckpoint::whole_numbers(const std::string& name, MatrixShape shape,
                                                                const std::string& reason) const {
-  const Entry& entry = find_matrix(name, {1, size}, reason);
+  const Entry& entry = find_matrix(name, shape, reason);
+  const std::size_t size = shape.size();
   const bool is_long = entry.tensor.type.name == "I64";
   if (!is_long && entry.tensor.type.name != "I32") {
     throw_error<CheckpointError>("{}: {} has the type {}, expected I64 or I32; download the checkpoint again",

@@ -39,7 +39,7 @@ class SafetensorsCheckpoint final : public WeightSource {
             TensorView<float> out) const override;
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
-  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+  std::vector<std::int64_t> whole_numbers(const std::string& name, MatrixShape shape,
                                           const std::string& reason) const override;
   std::vector<TypeUse> types() const override;
   // The type of one tensor.

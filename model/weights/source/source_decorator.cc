@@ -76,10 +76,10 @@ StoredScales SourceDecorator::scales_of(const std::string& name) const {
   return place.source.scales_of(place.name);
 }
 
-std::vector<std::int64_t> SourceDecorator::whole_numbers(const std::string& name, std::size_t size,
+std::vector<std::int64_t> SourceDecorator::whole_numbers(const std::string& name, MatrixShape shape,
                                                          const std::string& reason) const {
   const Place place = place_of(name);
-  return place.source.whole_numbers(place.name, size, reason);
+  return place.source.whole_numbers(place.name, shape, reason);
 }
 
 std::vector<TypeUse> SourceDecorator::types() const { return stored_->types(); }

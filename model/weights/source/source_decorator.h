@@ -38,7 +38,7 @@ class SourceDecorator : public WeightSource {
   void read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                    const kernels::ScaledRows& out) const override;
   StoredScales scales_of(const std::string& name) const override;
-  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+  std::vector<std::int64_t> whole_numbers(const std::string& name, MatrixShape shape,
                                           const std::string& reason) const override;
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override;

@@ -101,9 +101,9 @@ class WeightSource {
     throw std::logic_error("this source stores no scales");
   }
 
-  // The elements of a vector of integers (I64 or I32). Empty: the source is synthetic, and any integers fit.
-  // `reason`: as for `expect`. Throws CheckpointError.
-  virtual std::vector<std::int64_t> whole_numbers(const std::string& /*name*/, std::size_t /*size*/,
+  // The elements of a vector or matrix of integers (I64 or I32). Empty: the source is synthetic, and any
+  // integers fit. `shape`, `reason`: as for `expect`. Throws CheckpointError.
+  virtual std::vector<std::int64_t> whole_numbers(const std::string& /*name*/, MatrixShape /*shape*/,
                                                   const std::string& /*reason*/) const {
     throw std::logic_error("this source stores no integers");
   }

@@ -89,7 +89,7 @@ void make_row(DType type, std::uint64_t row_key, Range columns, Distribution dis
 
 bool SyntheticWeights::contains(const std::string&) const { return true; }
 
-std::vector<std::int64_t> SyntheticWeights::whole_numbers(const std::string& /*name*/, std::size_t /*size*/,
+std::vector<std::int64_t> SyntheticWeights::whole_numbers(const std::string& /*name*/, MatrixShape /*shape*/,
                                                           const std::string& /*reason*/) const {
   return {};
 }

@@ -37,7 +37,7 @@ class SyntheticWeights final : public WeightSource {
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
   // Empty: no integers are stored.
-  std::vector<std::int64_t> whole_numbers(const std::string& name, std::size_t size,
+  std::vector<std::int64_t> whole_numbers(const std::string& name, MatrixShape shape,
                                           const std::string& reason) const override;
   // Zero: nothing is stored.
   std::size_t stored_bytes() const override;

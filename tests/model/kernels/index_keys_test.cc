@@ -199,17 +199,18 @@ TEST(IndexKeys, OfPoolsAreSumsByTheSoftmaxOfTheirGates) {
   Random random(3);
   const RandomTensor raw(random, kPool, 2 * kDim, 4);
   const RandomTensor addends(random, kPool, kDim, 2);
-  std::vector<const float*> rows;
-  for (std::size_t row = 0; row < kPool; ++row) rows.push_back(raw.view().row(row));
+  std::vector<kernels::GatedRow> rows;
+  for (std::size_t row = 0; row < kPool; ++row)
+    rows.push_back({raw.view().row(row), raw.view().row(row) + kDim, addends.view().row(row)});
   std::vector<float> key(kDim);
-  kernels::pool_by_gates(rows, addends.view(), key);
+  kernels::pool_by_gates(rows, key);
   for (std::size_t i = 0; i < kDim; ++i) {
     double sum = 0.0;
     double weighted = 0.0;
     for (std::size_t row = 0; row < kPool; ++row) {
-      const double weight = std::exp(double{rows[row][kDim + i]} + double{addends.view()(row, i)});
+      const double weight = std::exp(double{rows[row].gate[i]} + double{addends.view()(row, i)});
       sum += weight;
-      weighted += weight * double{rows[row][i]};
+      weighted += weight * double{rows[row].key[i]};
     }
     EXPECT_NEAR(key[i], weighted / sum, 1e-5);
   }
@@ -368,7 +369,7 @@ TEST(CopyLatents, CopiesOnlyTheChosenTokens) {
       const std::vector<std::byte> expected = blocks_with(plain, key, value, chosen, std::byte{0});
       std::vector<std::byte> copied(expected.size() + plain.block_bytes(), std::byte{0});
       kernels::copy_latents(sequence.cache(), sequence.table(), chosen,
-                            {plain, copied.data(), plain.block_bytes()}, 1);
+                            {plain, copied.data(), plain.block_bytes()}, {.first_block = 1});
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
                              copied.begin() + static_cast<std::ptrdiff_t>(plain.block_bytes())));
     }
@@ -390,7 +391,7 @@ TEST(CopyLatents, ClearsTheRowsAfterTheLastOneOfABlock) {
     plain.index_dim = 0;
     std::vector<std::byte> copied(plain.block_bytes(), std::byte{0xff});
     kernels::copy_latents(sequence.cache(), sequence.table(), chosen,
-                          {plain, copied.data(), plain.block_bytes()}, 0);
+                          {plain, copied.data(), plain.block_bytes()}, {});
     EXPECT_EQ(copied, blocks_with(plain, key, value, chosen, std::byte{0}));
   }
 }

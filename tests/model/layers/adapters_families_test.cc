@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Families, AdaptedFamily,
                          testing::Values("gpt2-6heads", "falcon-newarch-gqa", "phi3", "gptneox",
                                          "gemma3-multimodal-layout", "qwen3next", "falconh1",
                                          "deepseek3-yarn", "internlm2", "mixtral-4e", "qwen2-untied",
-                                         "glm5next", "qwen4exp"),
+                                         "glm5next", "qwen4exp", "deepseekv4"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

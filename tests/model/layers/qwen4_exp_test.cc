@@ -30,7 +30,7 @@ class WithMultipliers final : public SourceDecorator {
   bool contains(const std::string& name) const override {
     return name.ends_with(".ple_embedding.layer_multipliers") || SourceDecorator::contains(name);
   }
-  std::vector<std::int64_t> whole_numbers(const std::string&, std::size_t,
+  std::vector<std::int64_t> whole_numbers(const std::string&, MatrixShape,
                                           const std::string&) const override {
     return multipliers_;
   }

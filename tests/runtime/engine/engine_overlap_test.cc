@@ -57,7 +57,7 @@ Results results_of(Engine& engine, const Fixture& fixture) {
 TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   Communicator& comm = test::world();
   for (const char* const model : {"llama-gqa", "qwen2moe", "qwen3next", "olmo3", "lfm2", "granite4h",
-                                  "kimilinear", "glm5next", "qwen4exp"}) {
+                                  "kimilinear", "glm5next", "qwen4exp", "deepseekv4"}) {
     const Fixture fixture = reference::fixture(model);
     std::vector<Results> results;
     for (const TwoBatchOverlap mode : {TwoBatchOverlap::off, TwoBatchOverlap::on}) {

@@ -86,7 +86,7 @@ std::vector<float> flat_logits(Engine& engine, const std::vector<TokenId>& token
 TEST(EnginePipeline, HasTheBitsOfOneRank) {
   Communicator& comm = test::world();
   for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn", "gemma4", "glm52dsa", "glm5next",
-                           "hyv4", "kimik3", "qwen4exp"}) {
+                           "deepseekv4", "hyv4", "kimik3", "qwen4exp"}) {
     const Fixture fixture = reference::fixture(name);
     const std::vector<Request> requests = requests_of_all_kinds(fixture);
     EngineOptions options{.model = fixture.folder, .same_bits = true, .block_size = 8};

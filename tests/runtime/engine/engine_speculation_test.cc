@@ -35,16 +35,17 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
     WeightType type;
   };
   for (const Setting& setting :
-       {Setting{"llama-gqa", WeightType::f32},    Setting{"llama-gqa", WeightType::int8},
-        Setting{"llama-gqa", WeightType::int4},   Setting{"llama-gqa-bf16", WeightType::bf16},
-        Setting{"gemma2-bf16", WeightType::f16},  Setting{"deepseek3-yarn", WeightType::int8},
-        Setting{"qwen3next", WeightType::f32},    Setting{"qwen35moe", WeightType::f32},
-        Setting{"qwen4exp", WeightType::f32},     Setting{"qwen2moe", WeightType::bf16},
-        Setting{"mistral4", WeightType::f32},     Setting{"lfm2", WeightType::f32},
-        Setting{"granite4h", WeightType::bf16},   Setting{"falconh1", WeightType::f32},
-        Setting{"mamba2", WeightType::int8},      Setting{"mamba1", WeightType::f32},
-        Setting{"rwkv7-8heads", WeightType::f32}, Setting{"jamba", WeightType::bf16},
-        Setting{"kimilinear", WeightType::bf16},  Setting{"glm52dsa", WeightType::f32}}) {
+       {Setting{"llama-gqa", WeightType::f32},   Setting{"llama-gqa", WeightType::int8},
+        Setting{"llama-gqa", WeightType::int4},  Setting{"llama-gqa-bf16", WeightType::bf16},
+        Setting{"gemma2-bf16", WeightType::f16}, Setting{"deepseek3-yarn", WeightType::int8},
+        Setting{"qwen3next", WeightType::f32},   Setting{"qwen35moe", WeightType::f32},
+        Setting{"qwen4exp", WeightType::f32},    Setting{"qwen2moe", WeightType::bf16},
+        Setting{"deepseekv4", WeightType::bf16}, Setting{"mistral4", WeightType::f32},
+        Setting{"lfm2", WeightType::f32},        Setting{"granite4h", WeightType::bf16},
+        Setting{"falconh1", WeightType::f32},    Setting{"mamba2", WeightType::int8},
+        Setting{"mamba1", WeightType::f32},      Setting{"rwkv7-8heads", WeightType::f32},
+        Setting{"jamba", WeightType::bf16},      Setting{"kimilinear", WeightType::bf16},
+        Setting{"glm52dsa", WeightType::f32}}) {
     SCOPED_TRACE(testing::Message() << setting.model << ", " << name_of(setting.type));
     const reference::Fixture fixture = reference::fixture(setting.model);
     const ModelFolder folder(fixture);
@@ -57,8 +58,9 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
 }
 
 TEST(EngineSpeculation, ChangesNoTextForAnyStepSize) {
-  for (const char* const model : {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear",
-                                  "deepseekv32", "glm5next", "jamba", "rwkv7-8heads", "qwen4exp"}) {
+  for (const char* const model :
+       {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear", "deepseekv32", "deepseekv4",
+        "glm5next", "jamba", "rwkv7-8heads", "qwen4exp"}) {
     SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
     const ModelFolder folder(fixture);

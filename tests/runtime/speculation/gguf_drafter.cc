@@ -58,7 +58,8 @@ class DrafterFile {
       }
     }
     if (!stored_->contains("d2t")) return;
-    std::vector<std::int64_t> tokens = stored_->whole_numbers("d2t", config_.drafter.draft_vocab_size, "");
+    std::vector<std::int64_t> tokens =
+        stored_->whole_numbers("d2t", {1, config_.drafter.draft_vocab_size}, "");
     for (std::size_t row = 0; row < tokens.size(); ++row) tokens[row] += static_cast<std::int64_t>(row);
     file_.tensor("d2t", {tokens.size()}, "I64", bytes_of(tokens));
   }

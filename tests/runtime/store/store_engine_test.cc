@@ -57,8 +57,8 @@ TEST_P(StoredFamily, GivesTheBitsOfComputedPromptsOnOtherRanks) {
 
 // Compares tokens and the bits of log-probabilities for every type of cache.
 TEST(Store, GivesTheBitsOfComputedPromptsWithCachesOfEveryType) {
-  for (const char* name :
-       {"llama-gqa", "gptoss", "deepseek3-yarn", "qwen35", "glm52dsa", "minimaxm3", "qwen4exp"}) {
+  for (const char* name : {"llama-gqa", "gptoss", "deepseek3-yarn", "qwen35", "glm52dsa", "minimaxm3",
+                           "qwen4exp", "deepseekv4"}) {
     for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
       SCOPED_TRACE(testing::Message() << name << ", " << name_of(type));
       const Fixture fixture = reference::fixture(name);
@@ -81,8 +81,8 @@ TEST(Store, GivesTheBitsOfComputedPromptsWithCachesOfEveryType) {
 // Each prompt is stored in several files. The models have full, windowed, latent and recurrent layers, and
 // indexers.
 TEST(Store, ReadsLongPromptsUpToWhereTheyDiverge) {
-  for (const char* name :
-       {"gemma4", "glm4moelite", "qwen35", "lfm2", "kimilinear", "deepseekv32", "minimaxm3", "qwen4exp"}) {
+  for (const char* name : {"gemma4", "glm4moelite", "qwen35", "lfm2", "kimilinear", "deepseekv32",
+                           "minimaxm3", "qwen4exp", "deepseekv4"}) {
     SCOPED_TRACE(name);
     const Fixture fixture = reference::fixture(name);
     const StoreFolderTest store;

@@ -3,6 +3,12 @@
 #include "tests/reference/experts.h"
 #include "tests/reference/random.h"
 
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -131,6 +137,27 @@ TEST(ChooseExperts, DividesByNoLessThanTheLeastSum) {
   // The bias selects an expert whose softmax is 1 / 4.
   const float low = std::log(0.5F);
   EXPECT_NEAR(choose(spec, {low, 0.0F, low}, {9, 0, 0}).weights[0], 0.5, 1e-6);
+}
+
+// DeepSeek-V4's scores: softplus(0) = ln 2, and softplus(x) = x for large x.
+TEST(ChooseExperts, TakesRootsOfSoftplusesAsScores) {
+  const RouterSpec spec{.num_experts = 3, .num_experts_per_tok = 2, .scoring = Scoring::sqrt_softplus};
+  const Choice choice = choose(spec, {0.0F, 64.0F, -2.0F});
+  EXPECT_EQ(choice.experts, (std::vector<std::size_t>{1, 0}));
+  EXPECT_FLOAT_EQ(choice.weights[0], 8.0F);
+  EXPECT_FLOAT_EQ(choice.weights[1], std::sqrt(std::log(2.0F)));
+}
+
+TEST(WeighExperts, GivesChosenExpertsTheirPartsOfTheScale) {
+  const RouterSpec spec{.num_experts = 3,
+                        .num_experts_per_tok = 2,
+                        .scoring = Scoring::sqrt_softplus,
+                        .normalize = true,
+                        .scale = 1.5F};
+  std::array<float, 2> weights{};
+  weigh_experts(spec, std::array{49.0F, 1000.0F, 64.0F}, std::array<std::size_t, 2>{2, 0}, weights);
+  EXPECT_FLOAT_EQ(weights[0], 1.5F * 8.0F / 15.0F);
+  EXPECT_FLOAT_EQ(weights[1], 1.5F * 7.0F / 15.0F);
 }
 
 TEST(ChooseExperts, AddsToTheSumThatItDividesBy) {

@@ -1,0 +1,83 @@
+// Compressed attention: its tensors, and its fields in config.json.
+#pragma once
+
+#include "model/config/part_table.h"
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+struct CheckpointConfig;
+
+// The layers that make one vector of each pool of positions.
+struct CompressorNames {
+  std::string key_proj;
+  std::string gate_proj;
+  std::string addends;  // a tensor, not a layer
+  std::string norm;
+};
+
+struct CompressedAttentionNames {
+  std::string q_a_proj;
+  std::string q_a_norm;
+  std::string q_b_proj;
+  std::string kv_proj;
+  std::string kv_norm;
+  std::string o_a_proj;  // a matrix for each group of heads, one below the other
+  std::string o_b_proj;
+  std::string sinks;  // a tensor, not a layer
+  std::string index_q_b_proj;
+  std::string index_weights_proj;
+  CompressorNames compressor{};
+  CompressorNames index_compressor{};
+};
+
+inline constexpr std::array kCompressedAttentionTensors =
+    std::to_array<PartTensor<CompressedAttentionNames>>({
+        {&CompressedAttentionNames::q_a_proj, "wq_a"},
+        {&CompressedAttentionNames::q_a_norm, "q_norm"},
+        {&CompressedAttentionNames::q_b_proj, "wq_b"},
+        {&CompressedAttentionNames::kv_proj, "wkv"},
+        {&CompressedAttentionNames::kv_norm, "kv_norm"},
+        {&CompressedAttentionNames::o_a_proj, "wo_a"},
+        {&CompressedAttentionNames::o_b_proj, "wo_b"},
+        {&CompressedAttentionNames::sinks, "attn_sink"},
+        {&CompressedAttentionNames::index_q_b_proj, "indexer.wq_b"},
+        {&CompressedAttentionNames::index_weights_proj, "indexer.weights_proj"},
+    });
+
+inline constexpr std::array kCompressorTensors = std::to_array<PartTensor<CompressorNames>>({
+    {&CompressorNames::key_proj, "wkv"},
+    {&CompressorNames::gate_proj, "wgate"},
+    {&CompressorNames::addends, "ape"},
+    {&CompressorNames::norm, "norm"},
+});
+
+struct CompressedAttentionConfig {
+  std::size_t q_lora_rank = 0;  // 0: the family has no compressed attention
+  std::size_t head_dim = 0;     // including the rotated elements
+  std::size_t o_groups = 0;
+  std::size_t o_lora_rank = 0;
+  double rope_theta = 160000.0;  // in layers with pools
+  // [layers] positions of a pool; 0: the layer has a window only.
+  std::vector<std::size_t> ratios{};
+
+  bool operator==(const CompressedAttentionConfig&) const = default;
+};
+
+inline constexpr std::array kCompressedAttentionNumbers =
+    std::to_array<PartNumber<CompressedAttentionConfig>>({
+        {&CompressedAttentionConfig::q_lora_rank, {"q_lora_rank"}},
+        {&CompressedAttentionConfig::head_dim, {"head_dim"}},
+        {&CompressedAttentionConfig::o_groups, {"o_groups"}},
+        {&CompressedAttentionConfig::o_lora_rank, {"o_lora_rank"}},
+    });
+
+// Reads the fields of compressed attention. Heads, RoPE, windows, indexers and experts must be read already.
+// Throws CheckpointError and ConfigError; `where` names the file.
+void read_compressed_attention(const JsonNode& fields, const std::string& where, CheckpointConfig& config);
+
+}  // namespace tp

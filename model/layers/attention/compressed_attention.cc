@@ -1,0 +1,217 @@
+#include "model/layers/attention/compressed_attention.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/kernels/index_keys.h"
+#include "model/kernels/rope.h"
+#include "model/kernels/streams.h"
+#include "model/layers/attention/chosen_attention.h"
+#include "model/layers/attention/host_attention.h"
+#include "model/layers/attention/index_choice.h"
+#include "model/layers/attention/pooled_window.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+std::vector<OwnedRows> down_rows(const CompressedAttentionSpec& spec, std::size_t hidden_size,
+                                 const CompressedAttentionNames& names) {
+  std::vector<OwnedRows> rows = {
+      {{names.q_a_proj, {spec.q_lora_rank, hidden_size}, "q_lora_rank", "hidden_size"},
+       {0, spec.q_lora_rank}},
+      {{names.kv_proj, {spec.head_dim, hidden_size}, "head_dim", "hidden_size"}, {0, spec.head_dim}}};
+  const auto append = [&](const std::vector<OwnedRows>& more) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  };
+  if (spec.pool != 0) append(Compressor::down_rows(spec, spec.head_dim, hidden_size, names.compressor));
+  if (!spec.indexer) return rows;
+  append(Compressor::down_rows(spec, spec.indexer->head_dim, hidden_size, names.index_compressor));
+  const std::size_t heads = spec.indexer->num_heads;
+  append({{{names.index_weights_proj, {heads, hidden_size}, "index_n_heads", "hidden_size"}, {0, heads}}});
+  return rows;
+}
+
+std::vector<OwnedRows> query_rows(const CompressedAttentionSpec& spec, const std::string& name, Range heads) {
+  return {{{name,
+            {spec.num_attention_heads * spec.head_dim, spec.q_lora_rank},
+            "num_attention_heads x head_dim",
+            "q_lora_rank"},
+           {heads.begin * spec.head_dim, heads.end * spec.head_dim}}};
+}
+
+std::vector<OwnedRows> index_query_rows(const CompressedAttentionSpec& spec, const std::string& name) {
+  const std::size_t rows = spec.indexer->num_heads * spec.indexer->head_dim;
+  return {{{name, {rows, spec.q_lora_rank}, "index_n_heads x index_head_dim", "q_lora_rank"}, {0, rows}}};
+}
+
+NormSpec norm_of(const CompressedAttentionSpec& spec, bool gain) {
+  return {.eps = spec.norm_eps, .gain = gain};
+}
+
+}  // namespace
+
+CompressedAttention::CompressedAttention(WeightLoader& loader, const CompressedAttentionSpec& spec,
+                                         std::size_t hidden_size, const BlockNames& names)
+    : CompressedAttention(
+          loader, spec, hidden_size, names.compressed_attention,
+          shard_heads(spec.num_attention_heads, spec.num_attention_heads, loader.tp()).query_heads) {}
+
+CompressedAttention::CompressedAttention(WeightLoader& loader, const CompressedAttentionSpec& spec,
+                                         std::size_t hidden_size, const CompressedAttentionNames& names,
+                                         Range heads)
+    : spec_(spec),
+      heads_(heads),
+      latent_of_head_(heads.size(), 0),
+      down_proj_(loader, down_rows(spec, hidden_size, names), false),
+      q_a_norm_(loader, names.q_a_norm, spec.q_lora_rank, norm_of(spec, true), "q_lora_rank"),
+      q_b_proj_(loader, query_rows(spec, names.q_b_proj, heads), false),
+      q_norm_(norm_of(spec, false), std::vector<float>(spec.head_dim, 1.0F), {}),
+      kv_norm_(loader, names.kv_norm, spec.head_dim, norm_of(spec, true), "head_dim"),
+      sinks_(loader.part_of_vector(names.sinks, spec.num_attention_heads, heads, "num_attention_heads")),
+      pools_(load_pools(loader, spec, names)),
+      output_(loader, spec, hidden_size, names, heads) {}
+
+std::optional<CompressedAttention::Pools> CompressedAttention::load_pools(
+    WeightLoader& loader, const CompressedAttentionSpec& spec, const CompressedAttentionNames& names) {
+  if (spec.pool == 0) return std::nullopt;
+  const std::size_t window = spec.window - 1;
+  const RecentRows rows(window, window, spec.head_dim, 0);
+  Pools pools{rows, Compressor(loader, spec, spec.head_dim, names.compressor, rows.floats())};
+  if (!spec.indexer) return pools;
+  pools.index_compressor.emplace(loader, spec, spec.indexer->head_dim, names.index_compressor,
+                                 pools.state_floats());
+  pools.index_q_proj.emplace(loader, index_query_rows(spec, names.index_q_b_proj), false);
+  return pools;
+}
+
+void CompressedAttention::rotate(TensorView<float> x, std::size_t size, TensorView<const float> sine,
+                                 const StepContext& step) const {
+  const RopeAngles& angles = step.angles(*spec_.rope);
+  const std::size_t rotated = spec_.rope->rotary_dim;
+  for (std::size_t end = size; end <= x.columns(); end += size)
+    kernels::rotate_pairs(x.columns_from(end - rotated, rotated), rotated, angles.cosine, sine);
+}
+
+PartialSum CompressedAttention::operator()(TensorView<const float> x, const StepContext& step,
+                                           const kernels::PagedCache& cache) const {
+  const TensorView<float> out = step.workspace.take(x.rows(), heads_.size() * spec_.head_dim);
+  {
+    const Workspace::Frame frame(step.workspace);
+    const RopeAngles& angles = step.angles(*spec_.rope);
+    const TensorView<float> down = down_proj_(x, step);
+    const TensorView<float> query_latent = q_a_norm_(down.columns_from(0, spec_.q_lora_rank), step.workspace);
+    const TensorView<float> query = q_b_proj_(query_latent, step);
+    q_norm_.apply_in_place(query);
+    rotate(query, spec_.head_dim, angles.sine, step);
+    const TensorView<float> latent =
+        kv_norm_(down.columns_from(spec_.q_lora_rank, spec_.head_dim), step.workspace);
+    rotate(latent, spec_.head_dim, angles.sine, step);
+    if (pools_) {
+      const std::size_t before = spec_.q_lora_rank + spec_.head_dim;
+      remember_pools(query_latent, down.columns_from(before, down.columns() - before), step, cache);
+      attend_to_pools(query, latent, step, cache, out);
+    } else {
+      attend_to_window(query, latent, step, cache, out);
+    }
+    const TensorView<float> back = step.workspace.take(angles.sine.rows(), angles.sine.columns());
+    kernels::copy_rows(angles.sine, back);
+    kernels::scale(-1.0F, back);
+    rotate(out, spec_.head_dim, back, step);
+  }
+  return output_(out, step);
+}
+
+kernels::AttentionArgs CompressedAttention::args_of(TensorView<const float> query,
+                                                    const kernels::PagedCache& cache, std::size_t max_blocks,
+                                                    const StepContext& step, TensorView<float> out) const {
+  return {
+      .query = query,
+      .cache = cache,
+      .spans = {},
+      .kv_of_head = latent_of_head_,
+      .pattern = {},
+      .scale = spec_.scale,
+      .sinks = sinks_,
+      .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
+                                     kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks)),
+      .out = out};
+}
+
+void CompressedAttention::attend_to_window(TensorView<const float> query, TensorView<const float> latent,
+                                           const StepContext& step, const kernels::PagedCache& cache,
+                                           TensorView<float> out) const {
+  kernels::store_keys_values(latent.columns_from(latent.columns(), 0), latent, step.spans(), cache);
+  std::size_t max_blocks = 0;
+  for (const auto& span : step.spans()) max_blocks = std::max(max_blocks, span.block_table.size());
+  kernels::AttentionArgs args = args_of(query, cache, max_blocks, step, out);
+  args.spans = step.spans();
+  args.pattern.window = spec_.window;
+  tp::attend(args, step);
+}
+
+void CompressedAttention::remember_pools(TensorView<const float> query_latent, TensorView<float> for_pools,
+                                         const StepContext& step, const kernels::PagedCache& cache) const {
+  const Workspace::Frame frame(step.workspace);
+  const std::size_t of_latents = Compressor::down_size(spec_, spec_.head_dim);
+  for (const Compressor::Pool& pool : pools_->compressor.close(for_pools.columns_from(0, of_latents), step))
+    kernels::store_pool_latent(pool.vector, pool.number, pool.span->block_table, cache);
+  if (spec_.indexer) {
+    const IndexerSpec& indexer = *spec_.indexer;
+    const std::size_t of_keys = Compressor::down_size(spec_, indexer.head_dim);
+    for (const Compressor::Pool& pool :
+         pools_->index_compressor->close(for_pools.columns_from(of_latents, of_keys), step))
+      kernels::store_index_key(pool.vector, pool.number, pool.span->block_table, cache);
+    if (may_choose(indexer, step, cache)) {
+      const TensorView<float> query = (*pools_->index_q_proj)(query_latent, step);
+      rotate(query, indexer.head_dim, step.angles(*spec_.rope).sine, step);
+      // The usual factor of query . key is part of the weights, because a positive factor passes max(0, x).
+      const TensorView<float> weight = for_pools.columns_from(of_latents + of_keys, indexer.num_heads);
+      kernels::scale(1.0F / std::sqrt(static_cast<float>(indexer.num_heads * indexer.head_dim)), weight);
+      if (choose_by_index({query, weight}, indexer, step, cache)) return;
+    }
+  }
+  wait_for_host(step);
+}
+
+void CompressedAttention::attend_to_pools(TensorView<const float> query, TensorView<const float> latent,
+                                          const StepContext& step, const kernels::PagedCache& cache,
+                                          TensorView<float> out) const {
+  const PooledWindow reader(spec_, pools_->window, latent, step, cache);
+  const kernels::AttentionArgs args = args_of(query, reader.copies(), reader.blocks(), step, out);
+  reader.attend(args);
+  pools_->window.keep(latent, step,
+                      [&](std::size_t tokens) { return tokens - std::min(tokens, spec_.window - 1); });
+}
+
+kernels::KvLayout CompressedAttention::kv_layout(KvType type, std::size_t block_size) const {
+  const bool has_pools = spec_.pool != 0;
+  return {.type = type,
+          .kv_heads = 1,
+          .block_size = block_size,
+          .key_dim = spec_.head_dim,
+          .value_dim = spec_.head_dim,
+          .latent = true,
+          .index_dim = spec_.indexer ? spec_.indexer->head_dim : 0,
+          .index_pool = has_pools ? spec_.pool : 1,
+          .pools_latents = has_pools};
+}
+
+std::size_t CompressedAttention::Pools::state_floats() const {
+  return window.floats() + compressor.state_floats() +
+         (index_compressor ? index_compressor->state_floats() : 0);
+}
+
+std::size_t CompressedAttention::state_floats() const { return pools_ ? pools_->state_floats() : 0; }
+
+std::vector<StatePart> CompressedAttention::state_parts() const {
+  if (!pools_) return {};
+  std::vector<StatePart::Rows> rows = {pools_->window.state_rows(0), pools_->compressor.state_rows()};
+  if (pools_->index_compressor) rows.push_back(pools_->index_compressor->state_rows());
+  return {{0, rows}};
+}
+
+}  // namespace tp
