@@ -62,7 +62,8 @@ double difference(const float* found, const Expected& expected, std::size_t colu
   double largest = 0.0;
   for (std::size_t d = 0; d < columns; ++d) {
     const double apart = std::abs(found[d] - static_cast<double>(expected[d]));
-    largest = apart <= largest ? largest : apart;  // keeps NaN
+    if (std::isnan(apart)) return apart;
+    largest = std::max(largest, apart);
   }
   return largest;
 }

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from load import arrival_times, parse_options  # noqa: E402
-from statistics_of_load import Answer, meets, max_at_once, percentile, summary, table, wrong_lengths  # noqa: E402
+from statistics_of_load import Answer, max_at_once, meets, percentile, summary, table, wrong_lengths  # noqa: E402
 
 MOCK = HERE.parent.parent / "tests/page/mock_server.mjs"
 NODE = shutil.which("node") or shutil.which("nodejs")

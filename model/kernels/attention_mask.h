@@ -1,4 +1,4 @@
-// The keys that tokens see, and the splits of its cache that contain these keys; for
+// The keys that a sequence's tokens see, and the splits of its cache that contain these keys; for
 // attention.cc.
 #pragma once
 

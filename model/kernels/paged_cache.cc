@@ -151,7 +151,7 @@ void for_slots(const PagedCache& cache, const SlotRun& run, std::size_t count, c
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t place = run.first_slot + i;
     std::byte* const block = cache.head(run.first_block + place / size, 0);
-    const bool is_filled = count - i >= size && size % cache.layout.step() == 0;
+    const bool is_filled = count - i >= size && size % KvLayout::kPanel == 0;
     if (place % size == 0 && !is_filled) std::memset(block, 0, cache.layout.head_bytes());
     write(i, Slot{cache.layout, block, place % size});
   }
@@ -169,9 +169,10 @@ void copy_row(const Slot& from, const Slot& to) {
       return;
     case KvType::int8:
       std::copy_n(from.row<Int8Cells<1>>(0), columns, to.row<Int8Cells<1>>(0));
-      for (const std::size_t scales : {from.layout.key_scales_offset(), from.layout.value_scales_offset()})
-        reinterpret_cast<float*>(to.head + scales)[to.slot] =
-            reinterpret_cast<const float*>(from.head + scales)[from.slot];
+      // The layouts may have different numbers of slots, and so different places for scales.
+      for (const auto scales : {&KvLayout::key_scales_offset, &KvLayout::value_scales_offset})
+        reinterpret_cast<float*>(to.head + (to.layout.*scales)())[to.slot] =
+            reinterpret_cast<const float*>(from.head + (from.layout.*scales)())[from.slot];
       return;
   }
 }

@@ -21,7 +21,7 @@ namespace tp {
 
 // Each step has
 //   push      takes the next token
-//   flush    the text so far is complete (a prompt): passes on all but an unfinished character
+//   flush     the text so far is complete (a prompt): passes on all but an unfinished character
 //   finish    no more tokens follow: passes on the rest
 //   bytes_of  returns the bytes that a token adds amid other tokens; they need not be whole characters
 

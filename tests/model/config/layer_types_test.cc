@@ -57,6 +57,8 @@ void expect_same_blocks(const std::filesystem::path& folder, const std::string& 
   const json config = read_json_file(folder / "config.json");
   const ModelSpec spec = spec_of(config);
   if (spec.recomputes) return;  // Reformer has attn_layers with its own types
+  if (std::holds_alternative<CompressedAttentionSpec>(spec.blocks.front().attention))
+    return;  // compress_ratios
   const json newer = with_types(config, spec);
   for (const BlockSpec& block : spec.blocks) types.insert(type_of(block));
   EXPECT_EQ(spec_of(newer).blocks, spec.blocks) << newer.dump();

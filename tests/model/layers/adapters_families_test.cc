@@ -47,8 +47,9 @@ AdapterLayer random_layer(const std::string& name, MatrixShape shape, bool is_em
 
 // All matrices of the language model, except those that no adapter can change, such as routers.
 bool is_adapted(std::string_view name) {
-  for (const std::string_view part : {"norm", "conv", "hyper_connection", "hc_", "mlp.gate.", "moe.gate.",
-                                      "shared_expert_gate", "wpe", "vision", "visual", "mtp.", "shard_"}) {
+  for (const std::string_view part :
+       {"norm", "conv", "hyper_connection", "hc_", "mlp.gate.", "moe.gate.", "ffn.gate.",
+        "shared_expert_gate", "wpe", "vision", "visual", "mtp.", "shard_"}) {
     if (name.find(part) != name.npos) return false;
   }
   return name.ends_with(".weight");

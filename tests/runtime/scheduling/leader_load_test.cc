@@ -188,7 +188,7 @@ TEST(LeaderUnderLoad, ComputesUrgentPromptsBeforeOthersThatHaveBegun) {
 
 TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
   LeaderRun run(12, 4, limits_of(64, 4));  // room for 48 tokens
-  const RequestId min = run.add(request_of(prompt_of(8, 0), 20, 1));
+  const RequestId least_urgent = run.add(request_of(prompt_of(8, 0), 20, 1));
   run.step();
   const RequestId urgent = run.add(request_of(prompt_of(8, 30), 20, -1));
   run.step();
@@ -200,11 +200,11 @@ TEST(LeaderUnderLoad, PreemptsTheYoungestOfTheLeastUrgent) {
   // The oldest request was preempted, so it makes no progress.
   const auto before = run.received;
   run.step();
-  EXPECT_EQ(run.received[min].tokens[0].size(), before.at(min).tokens.at(0).size());
+  EXPECT_EQ(run.received[least_urgent].tokens[0].size(), before.at(least_urgent).tokens.at(0).size());
   EXPECT_GT(run.received[urgent].tokens[0].size(), before.at(urgent).tokens.at(0).size());
   EXPECT_GT(run.received[usual].tokens[0].size(), before.at(usual).tokens.at(0).size());
   run.run();
-  EXPECT_EQ(run.received[min].tokens[0], continuation(prompt_of(8, 0), 20));
+  EXPECT_EQ(run.received[least_urgent].tokens[0], continuation(prompt_of(8, 0), 20));
   EXPECT_EQ(run.received[urgent].tokens[0], continuation(prompt_of(8, 30), 20));
   EXPECT_EQ(run.received[usual].tokens[0], continuation(prompt_of(8, 60), 20));
   expect_all_free(run);
