@@ -49,7 +49,8 @@ TEST(NearestFamily, IsFoundByNamesWithNumbers) {
 }
 
 TEST(NearestFamily, IsEmptyForUnknownTensors) {
-  EXPECT_EQ(nearest_family("SomethingElse", {"a.b.weight", "a.c.0.weight"}).architecture, "");
+  const std::vector<std::string> unknown = {"a.b.weight", "a.c.0.weight"};
+  EXPECT_EQ(nearest_family("SomethingElse", unknown).architecture, "");
   EXPECT_EQ(nearest_family("SomethingElse", {}).architecture, "");
 }
 
