@@ -2,7 +2,6 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config_limits.h"
-#include "model/config/gguf_rope.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 

@@ -1,5 +1,4 @@
-#include "model/config/gguf_rope.h"
-
+#include "model/config/gguf_config.h"
 #include "model/files/printable.h"
 #include "model/weights/gguf/gguf_vector.h"
 #include "tp/internal/require.h"

@@ -226,9 +226,9 @@ void Speculator::observe(const StepOutcome& step) {
   const double plain = costs_->seconds(step.rows - step.drafted, has_drafts && !is_measured);
   double lost = -static_cast<double>(step.accepted) * token_seconds_;
   if (has_drafts) lost += costs_->seconds(step.rows, true) - plain;
-  // Limits the charge, because drafting time includes computing prompts, which is not a wrong draft token. A draft
-  // model has no drafts while it computes a prompt, and its first draft includes the time of the prompt's
-  // end.
+  // Limits the charge, because drafting time includes computing prompts, which is not a wrong draft token. A
+  // draft model has no drafts while it computes a prompt, and its first draft includes the time of the
+  // prompt's end.
   constexpr double kMaxSteps = 2.0;
   if (has_drafted_) lost += std::min(draft_seconds_, kMaxSteps * plain);
   if (has_drafts) gains_.add(-lost / plain);

@@ -2,7 +2,7 @@
 #include "model/config/families/common.h"
 
 #include "model/config/config.h"
-#include "model/config/gguf_rope.h"
+#include "model/config/gguf_config.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 

@@ -60,7 +60,7 @@ class OpenPools {
     const kernels::AttentionSpan* span = nullptr;  // the pool's sequence
     std::size_t number = 0;                        // in the sequence; the first position is number * size
     std::vector<const float*> rows{};              // [size][row_size] raw rows
-    std::vector<const float*> rows_before{};       // of the pool before it; empty unless pools overlap
+    std::vector<const float*> rows_before{};       // the pool before it; empty unless pools overlap
   };
 
   // `row_size`: elements of a token's raw row. `offset`: floats of the layer's state before this one.

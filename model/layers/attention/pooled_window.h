@@ -39,7 +39,7 @@ class PooledWindow {
   // A token of the step.
   struct Token {
     std::size_t sequence = 0;
-    std::size_t row = 0;  // of the batch
+    std::size_t row = 0;  // in the batch
     std::size_t position = 0;
   };
 

@@ -19,7 +19,8 @@ class HashRows {
   // Throws CheckpointError.
   HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTableNames& names);
 
-  // Writes a row below spec.rows to `out`, [row_size]. Returns false and writes nothing if another rank has it.
+  // Writes a row below spec.rows to `out`, [row_size]. Returns false and writes nothing if another rank has
+  // it.
   bool copy_row(std::size_t row, float* out) const;
   // Its weights and their bytes.
   const LoadedWeights& loaded() const { return loaded_; }

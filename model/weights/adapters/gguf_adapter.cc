@@ -60,7 +60,8 @@ class GgufAdapterReader {
     }
     alpha_ = metadata.number("adapter.lora.alpha");
     for (const BlockSpec& block : spec.blocks) {
-      if (const MixtureOfExpertsSpec* const experts = experts_in(block)) experts_ = experts->router.num_experts;
+      if (const MixtureOfExpertsSpec* const experts = experts_in(block))
+        experts_ = experts->router.num_experts;
     }
   }
 
