@@ -7,6 +7,7 @@
 #include "model/weights/safetensors/safetensors_files.h"
 #include "tp/error.h"
 
+#include <algorithm>
 #include <system_error>
 #include <vector>
 

@@ -1,6 +1,8 @@
 // The index of stored prompts finds the longest usable prefix.
 #include "runtime/store/run_index.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace tp {
