@@ -107,12 +107,11 @@ QuantizedMatrix mxfp4_matrix(const QuantizedParts& parts, const std::string& nam
           {}};
 }
 
-QuantizedMatrix packed_mxfp4_matrix(const QuantizedParts& parts, const std::string& layer) {
+QuantizedMatrix packed_mxfp4_matrix(const QuantizedParts& parts, const PackedMxfp4& names) {
   constexpr std::size_t kGroup = 32;
-  const std::string of_scales = layer + ".weight_scale";
-  const std::string of_elements = layer + ".weight_packed";
-  const Raw elements = parts.require(of_elements, "U8");
-  const Raw scales = parts.require(of_scales, "U8");
+  const auto& [of_elements, of_scales] = names;
+  const Raw elements = parts.require(of_elements, "U8 I8");
+  const Raw scales = parts.require(of_scales, "U8 F8_E8M0");
   require_matrix(elements);
   require_matrix(scales);
   const std::size_t groups = scales.tensor.shape[1];

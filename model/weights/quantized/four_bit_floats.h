@@ -14,8 +14,18 @@ namespace tp {
 // `name`: of the tensor of bytes, which is [..., out_features, in_features / 32, 16].
 QuantizedMatrix mxfp4_matrix(const QuantizedParts& parts, const std::string& name);
 
-// compressed-tensors': LAYER.weight_packed, [out_features, in_features / 2], and LAYER.weight_scale.
-QuantizedMatrix packed_mxfp4_matrix(const QuantizedParts& parts, const std::string& layer);
+// The tensors of a matrix of MXFP4.
+struct PackedMxfp4 {
+  std::string elements;  // [out_features, in_features / 2]
+  std::string scales;    // [out_features, in_features / 32]
+};
+// compressed-tensors': LAYER.weight_packed and LAYER.weight_scale.
+inline PackedMxfp4 compressed_mxfp4(const std::string& layer) {
+  return {layer + ".weight_packed", layer + ".weight_scale"};
+}
+// DeepSeek's: LAYER.weight and LAYER.scale.
+inline PackedMxfp4 deepseek_mxfp4(const std::string& layer) { return {layer + ".weight", layer + ".scale"}; }
+QuantizedMatrix packed_mxfp4_matrix(const QuantizedParts& parts, const PackedMxfp4& names);
 
 // The scale of the whole matrix is ModelOpt's LAYER.weight_scale_2, or compressed-tensors'
 // LAYER.weight_global_scale, whose reciprocal it is.

@@ -104,6 +104,7 @@ std::optional<QuantizationConfig> find_quantization_config(const fs::path& model
     if (const auto beside = find_beside(file.parent_path()); beside && !lacks_layers(*beside)) found = beside;
   }
   found->model_type = config.string_or("model_type", "");
+  found->expert_dtype = lower_case(config.string_or("expert_dtype", ""));
   found->has_dtype = has_dtype(config) || (config.has("text_config") && has_dtype(config.at("text_config")));
   return found;
 }

@@ -11,10 +11,11 @@ namespace tp {
 
 struct QuantizationConfig {
   nlohmann::json fields{};
-  std::string file{};        // the file that contains `fields`
-  std::string method{};      // "awq", in lower case
-  std::string model_type{};  // model_type of config.json
-  bool has_dtype = false;    // config.json states the type of weights that are not quantized
+  std::string file{};          // the file that contains `fields`
+  std::string method{};        // "awq", in lower case
+  std::string model_type{};    // model_type of config.json
+  std::string expert_dtype{};  // expert_dtype of config.json: "fp4" if DeepSeek's FP8 excludes experts
+  bool has_dtype = false;      // config.json states the type of weights that are not quantized
 };
 
 inline constexpr const char* kQuantizationAdvice =

@@ -148,6 +148,11 @@ QuantizedLayers fp8_layers(const JsonNode& fields, const std::string& method) {
   return layers;
 }
 
+// DeepSeek-V4's routed experts, beside other layers in FP8.
+QuantizedLayers fp4_experts(const std::string& file) {
+  return {.targets = {{R"(re:.*\.ffn\.experts\.)"}, file}, .columns = 32, .layout = Layout::mxfp4};
+}
+
 QuantizedLayers layers_of_algorithm(const std::string& algorithm) {
   QuantizedLayers layers{.is_e4m3 = true, .bits = 8};
   if (algorithm == "fp8") layers.rows = 0;
@@ -257,6 +262,7 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
       return {{.exempt = patterns(fields, {"llm_int8_skip_modules"}), .columns = 64, .layout = Layout::nf4}};
     default:
       if (config.method == "modelopt") return modelopt_layers(fields);
+      if (config.expert_dtype == "fp4") return {fp4_experts(config.file), fp8_layers(fields, config.method)};
       return {fp8_layers(fields, config.method)};
   }
 }

@@ -52,6 +52,13 @@ class Finder {
     return parts_.require(name, types);
   }
 
+  // DeepSeek's own files name a layer's scales LAYER.scale.
+  std::string name_of_scales(const std::string& weight) const {
+    if (plain_.contains(weight + "_scale_inv")) return weight + "_scale_inv";
+    const std::string own = layer_of(weight, ".weight") + ".scale";
+    return weight.ends_with(".weight") && plain_.contains(own) ? own : weight + "_scale";
+  }
+
   // Whether the scales of 4-bit floats are powers of two, which are stored as exponents.
   bool has_exponents(const std::string& layer) const {
     const std::optional<Raw> scales = plain_.find_raw(layer + ".weight_scale");
@@ -75,8 +82,8 @@ QuantizedMatrices Finder::find() {
       if (type != "U8")
         add_packed(layer);
       else
-        add(layer + ".weight",
-            has_exponents(layer) ? packed_mxfp4_matrix(parts_, layer) : nvfp4_matrix(parts_, layer));
+        add(layer + ".weight", has_exponents(layer) ? packed_mxfp4_matrix(parts_, compressed_mxfp4(layer))
+                                                    : nvfp4_matrix(parts_, layer));
     } else if (method == Method::nvfp4 && type == "U8" && name.ends_with(".weight")) {
       add(name, nvfp4_matrix(parts_, layer_of(name, ".weight")));
     } else if (method == Method::bitsandbytes && name.ends_with(kNf4State)) {
@@ -84,6 +91,8 @@ QuantizedMatrices Finder::find() {
       add(weight, nf4_matrix(parts_, weight));
     } else if (method == Method::mxfp4 && type == "U8" && name.ends_with("_blocks")) {
       add(name, mxfp4_matrix(parts_, name));
+    } else if (method == Method::fp8 && type == "I8" && name.ends_with(".weight")) {
+      add(name, packed_mxfp4_matrix(parts_, deepseek_mxfp4(layer_of(name, ".weight"))));
     } else if (type == "F8_E4M3" || (type == "I8" && method == Method::compressed_tensors)) {
       add_bytes(name);
     } else if (is_activation_scale(name)) {
@@ -205,7 +214,7 @@ void Finder::add_packed(const std::string& layer) {
 // an error.
 void Finder::add_bytes(const std::string& name) {
   const Raw elements = *plain_.find_raw(name);
-  const std::string of_scales = plain_.contains(name + "_scale_inv") ? name + "_scale_inv" : name + "_scale";
+  const std::string of_scales = name_of_scales(name);
   if (!is_matrix(elements.tensor.shape) || !plain_.contains(of_scales)) return;
   const bool is_e4m3 = elements.tensor.type.name == "F8_E4M3";
   const Raw scales = require_part(of_scales, is_e4m3 ? "F32 F16 BF16 F8_E8M0 U8" : "F32 F16 BF16");
