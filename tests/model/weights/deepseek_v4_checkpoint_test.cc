@@ -29,9 +29,9 @@ using test::bytes_of;
 using test::ModelUnderTest;
 using test::TestTensor;
 
-constexpr float kLevels[] = {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F};  // of FP4
+constexpr float kLevels[] = {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F};  // values of FP4
 
-// The exponent, plus 127, of the least power of two at which the largest number is at most `most`.
+// The exponent, plus 127, of the least power of two at which the largest number is at most `max`.
 std::uint8_t exponent_for(const float* values, std::size_t count, float most) {
   float largest = 1e-6F;
   for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(values[i]));
@@ -92,7 +92,7 @@ bool is_fp8(const std::string& layer) {
 
 struct Checkpoints {
   std::vector<TestTensor> stored;
-  std::vector<TestTensor> f32;  // the same numbers
+  std::vector<TestTensor> f32;  // numbers of `stored`
 };
 
 // Also adds tensors of multi-token prediction, which are skipped.
@@ -154,7 +154,16 @@ TEST(DeepseekV4Checkpoint, GivesTheLogitsOfTheSameNumbersInFloat32) {
   const Checkpoints checkpoints = converted(fixture);
   const std::vector<float> expected = logits_of(fixture, plain, checkpoints.f32, WeightType::f32);
   EXPECT_EQ(logits_of(fixture, config, checkpoints.stored, WeightType::f32), expected);
-  EXPECT_EQ(logits_of(fixture, config, checkpoints.stored, std::nullopt), expected) << "in the file's types";
+  // Products in the file's types round activations to 8 bits.
+  const std::vector<float> found = logits_of(fixture, config, checkpoints.stored, std::nullopt);
+  ASSERT_EQ(found.size(), expected.size());
+  double differences = 0.0;
+  double squares = 0.0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    differences += (found[i] - expected[i]) * (found[i] - expected[i]);
+    squares += expected[i] * expected[i];
+  }
+  EXPECT_LE(differences, 0.0025 * squares) << "5 % of the logits' size";
 }
 
 // Sizes without files.

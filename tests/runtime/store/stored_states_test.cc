@@ -74,11 +74,10 @@ TEST(StoredStates, TakeTheRowsInUse) {
   }
 }
 
-// Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short convolutions, RWKV-7, a hash
-// table beside a gated delta net, and windows and open pools of compressed attention.
+// Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short convolutions, RWKV-7, and a
+// hash table beside a gated delta net.
 TEST(StoredStates, GiveTheBitsOfComputedPromptsAtEveryDistanceFromTheAnchor) {
-  for (const char* name :
-       {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads", "qwen4exp", "deepseekv4"}) {
+  for (const char* name : {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads", "qwen4exp"}) {
     const reference::Fixture fixture = reference::fixture(name);
     for (const std::size_t position : {std::size_t{65}, std::size_t{127}, std::size_t{128}}) {
       SCOPED_TRACE(testing::Message() << name << " at " << position);
@@ -91,6 +90,7 @@ TEST(StoredStates, GiveTheBitsOfComputedPromptsAtEveryDistanceFromTheAnchor) {
       Request other = asked(test::varied_prompt(fixture.prompt, 175, 1));
       other.cache_prompt = false;
       for (const std::size_t ranks : {std::size_t{1}, test::world().size()}) {
+        SCOPED_TRACE(testing::Message() << "read on " << ranks);
         on_ranks(ranks, options, [&](Engine& engine) {
           run_alone(engine, other);
           const Continuation read = run_alone(engine, request);
