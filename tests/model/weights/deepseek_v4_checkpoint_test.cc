@@ -32,10 +32,10 @@ using test::TestTensor;
 constexpr float kLevels[] = {0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F};  // values of FP4
 
 // The exponent, plus 127, of the least power of two at which the largest number is at most `max`.
-std::uint8_t exponent_for(const float* values, std::size_t count, float most) {
+std::uint8_t exponent_for(const float* values, std::size_t count, float max) {
   float largest = 1e-6F;
   for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(values[i]));
-  return static_cast<std::uint8_t>(127 + std::lround(std::ceil(std::log2(largest / most))));
+  return static_cast<std::uint8_t>(127 + std::lround(std::ceil(std::log2(largest / max))));
 }
 
 // A matrix in both forms: as stored, and as the numbers that it stands for.
