@@ -13,6 +13,7 @@ std::string_view obstacle(const BlockSpec& block) {
   if (keeps_state(block)) return "recurrent layers";
   if (std::holds_alternative<LshAttentionSpec>(block.attention)) return "attention within hash buckets";
   if (indexer_of(block) != nullptr) return "indexers, which score earlier tokens";
+  if (std::holds_alternative<CompressedAttentionSpec>(block.attention)) return "compressed attention";
   const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
   if (attention == nullptr) return "";
   if (attention->block_indexer || attention->pooled_indexer) return "indexers, which score earlier tokens";

@@ -53,7 +53,7 @@ const std::map<std::string, std::string> kRefused = {
     {"BailingMoeV3ForCausalLM", "recurrent layers"},
     {"BambaForCausalLM", "recurrent layers"},
     {"DeepseekV32ForCausalLM", "indexers, which score earlier tokens"},
-    {"DeepseekV4ForCausalLM", "recurrent layers"},
+    {"DeepseekV4ForCausalLM", "compressed attention"},
     {"FalconH1ForCausalLM", "recurrent layers"},
     {"Gemma3nForConditionalGeneration", "layers that use the keys and values of earlier layers"},
     {"Gemma4ForConditionalGeneration", "layers that use the keys and values of earlier layers"},
