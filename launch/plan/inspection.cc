@@ -140,7 +140,8 @@ void add_compressed_attention(const ModelSpec& spec, Lines& lines) {
   const char* name = "compressed attention";
   for (const auto& [pool, count] : layers) {
     const std::string pools = pool == 0 ? "" : fmt::format(" and pools of {}", pool);
-    lines.add(std::exchange(name, ""), fmt::format("{} tokens{}, in {} layers", window, pools, count));
+    lines.add(std::exchange(name, ""),
+              fmt::format("{} tokens{}, in {} layer{}", window, pools, count, count == 1 ? "" : "s"));
   }
 }
 

@@ -28,6 +28,12 @@ void require_sizes(const std::string& where, const CheckpointConfig& config) {
       "qk_rope_head_dim, {}, to {}, found {}, {}, {} and {}; check config.json",
       where, kMax, rotary_dim(config), kMax, compressed.q_lora_rank, compressed.o_lora_rank,
       compressed.head_dim, config.indexer.head_dim);
+  const RopeScaling::Kind scaling = config.rope_scaling.kind;
+  require<ConfigError>(
+      scaling == RopeScaling::Kind::none || scaling == RopeScaling::Kind::yarn,
+      "{}: rope_scaling must be yarn or absent in layers with compress_ratios, found another "
+      "type; check config.json",
+      where);
   require<ConfigError>(config.num_attention_heads % compressed.o_groups == 0,
                        "{}: num_attention_heads must be a multiple of o_groups, found {} and {}; check "
                        "config.json",
@@ -43,6 +49,8 @@ void require_sizes(const std::string& where, const CheckpointConfig& config) {
 
 void read_compressed_attention(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   CompressedAttentionConfig& compressed = config.compressed;
+  // Without this field, whole heads would be rotated.
+  fields.at("qk_rope_head_dim").size();
   read_numbers(kCompressedAttentionNumbers, fields, compressed);
   fields.update({"compress_rope_theta"}, compressed.rope_theta);
   // The list goes on for layers of multi-token prediction.

@@ -33,9 +33,6 @@ CompressedAttentionSpec compressed_attention(const CheckpointConfig& config, std
   spec.indexer = IndexerSpec{.num_heads = config.indexer.n_heads,
                              .head_dim = config.indexer.head_dim,
                              .top_k = config.indexer.topk * spec.pool,
-                             .interleaved_rope = true,
-                             .rotates_last = true,
-                             .norm_eps = spec.norm_eps,
                              .pool = spec.pool,
                              .reads_pools = true};
   return spec;
@@ -111,6 +108,10 @@ Family deepseek_v4() {
                          {"topk_method", R"("noaux_tc")"},
                          {"norm_topk_prob", "true"},
                          {"attention_bias", "false"},
+                         {"n_group", "1"},
+                         {"topk_group", "1"},
+                         {"indexer_types", "null"},
+                         {"layer_types", "null"},
                          {"rope_parameters", "null"}};
   family.defaults.max_position_embeddings = 1048576;
   family.defaults.intermediate_size = 2048;  // no layer's: see read_compressed_attention
