@@ -110,19 +110,27 @@ std::vector<std::uint16_t> read_token_table(WeightLoader& loader, const RouterSp
   loader.count({.bytes = shape.size() * sizeof(std::uint16_t)});
   std::vector<std::uint16_t> table(shape.size());
   if (!loader.reads()) return table;
-  // Weights without files have no integers.
-  if (loader.source().names().empty()) {
+  const std::vector<std::int64_t> experts =
+      loader.source().whole_numbers(tensor, shape, "vocab_size, num_experts_per_tok");
+  if (experts.empty()) {  // synthetic weights
     for (std::size_t i = 0; i < table.size(); ++i)
       table[i] = static_cast<std::uint16_t>((i / shape.columns + i % shape.columns) % spec.num_experts);
     return table;
   }
-  const std::vector<std::int64_t> experts =
-      loader.source().whole_numbers(tensor, shape, "vocab_size, num_experts_per_tok");
   for (std::size_t i = 0; i < table.size(); ++i) {
     require<CheckpointError>(experts[i] >= 0 && std::cmp_less(experts[i], spec.num_experts),
                              "cannot use {}: expected numbers of experts, 0 to {}, found {}; download the "
                              "checkpoint again",
                              tensor, spec.num_experts - 1, experts[i]);
+    const std::size_t row = i - i % shape.columns;
+    // A sum over experts that had a token twice would have a race.
+    require<CheckpointError>(
+        std::ranges::find(experts.begin() + static_cast<std::ptrdiff_t>(row),
+                          experts.begin() + static_cast<std::ptrdiff_t>(i),
+                          experts[i]) == experts.begin() + static_cast<std::ptrdiff_t>(i),
+        "cannot use {}: expected different experts for token {}, found {} twice; download the checkpoint "
+        "again",
+        tensor, i / shape.columns, experts[i]);
     table[i] = static_cast<std::uint16_t>(experts[i]);
   }
   return table;

@@ -54,9 +54,9 @@ class Finder {
 
   // DeepSeek's own files name a layer's scales LAYER.scale.
   std::string name_of_scales(const std::string& weight) const {
-    if (plain_.contains(weight + "_scale_inv")) return weight + "_scale_inv";
-    const std::string own = layer_of(weight, ".weight") + ".scale";
-    return weight.ends_with(".weight") && plain_.contains(own) ? own : weight + "_scale";
+    for (const char* const end : {"_scale_inv", "_scale"})
+      if (plain_.contains(weight + end)) return weight + end;
+    return weight.ends_with(".weight") ? layer_of(weight, ".weight") + ".scale" : weight + "_scale";
   }
 
   // Whether the scales of 4-bit floats are powers of two, which are stored as exponents.
@@ -91,7 +91,8 @@ QuantizedMatrices Finder::find() {
       add(weight, nf4_matrix(parts_, weight));
     } else if (method == Method::mxfp4 && type == "U8" && name.ends_with("_blocks")) {
       add(name, mxfp4_matrix(parts_, name));
-    } else if (method == Method::fp8 && type == "I8" && name.ends_with(".weight")) {
+    } else if (method == Method::fp8 && type == "I8" && name.ends_with(".weight") &&
+               plain_.contains(layer_of(name, ".weight") + ".scale")) {
       add(name, packed_mxfp4_matrix(parts_, deepseek_mxfp4(layer_of(name, ".weight"))));
     } else if (type == "F8_E4M3" || (type == "I8" && method == Method::compressed_tensors)) {
       add_bytes(name);

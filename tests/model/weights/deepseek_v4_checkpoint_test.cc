@@ -8,6 +8,7 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <cmath>
@@ -164,6 +165,24 @@ TEST(DeepseekV4Checkpoint, GivesTheLogitsOfTheSameNumbersInFloat32) {
     squares += expected[i] * expected[i];
   }
   EXPECT_LE(differences, 0.0025 * squares) << "5 % of the logits' size";
+}
+
+// The error about a table of [tokens, 2] experts in which the second expert of token 1 is `expert`.
+std::string refusal_of_table(std::int64_t expert) {
+  const reference::Fixture fixture = reference::fixture("deepseekv4");
+  std::vector<TestTensor> tensors = converted(fixture).f32;
+  const auto table =
+      std::ranges::find_if(tensors, [](const TestTensor& some) { return some.name.ends_with(".tid2eid"); });
+  table->data.replace(3 * sizeof expert, sizeof expert, bytes_of(std::vector<std::int64_t>{expert}));
+  nlohmann::json config = published_config(fixture);
+  config.erase("quantization_config");
+  return test::error_of<CheckpointError>([&] { logits_of(fixture, config, tensors, WeightType::f32); });
+}
+
+// The first expert of token 1 is 1.
+TEST(DeepseekV4Checkpoint, RejectsTablesWithUnknownOrEqualExperts) {
+  EXPECT_CONTAINS(refusal_of_table(8), "expected numbers of experts, 0 to 7, found 8");
+  EXPECT_CONTAINS(refusal_of_table(1), "expected different experts for token 1, found 1 twice");
 }
 
 // Sizes without files.
