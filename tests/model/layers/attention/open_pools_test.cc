@@ -28,6 +28,17 @@ struct Tokens {
 
 class OpenPoolsTest : public testing::Test {
  protected:
+  explicit OpenPoolsTest(bool overlaps = false) : overlaps_(overlaps) {}
+
+  // Expects the rows of a pool's positions, from `first` on.
+  static void expect_rows(const std::vector<const float*>& rows, std::size_t sequence, std::size_t first) {
+    ASSERT_EQ(rows.size(), kTokensOfPool);
+    for (std::size_t row = 0; row < kTokensOfPool; ++row) {
+      for (std::size_t column = 0; column < kElements; ++column)
+        EXPECT_EQ(rows[row][column], value_of(sequence, first + row, column));
+    }
+  }
+
   // Computes the runs in one batch, and expects that they close these pools: sequences and numbers.
   void expect_closed(const std::vector<Tokens>& runs,
                      const std::vector<std::pair<std::size_t, std::size_t>>& expected) {
@@ -53,17 +64,17 @@ class OpenPoolsTest : public testing::Test {
       const auto index = static_cast<std::size_t>(closed[i].span - batch.spans[0].data());
       EXPECT_EQ(runs[index].sequence, expected[i].first);
       EXPECT_EQ(closed[i].number, expected[i].second);
-      ASSERT_EQ(closed[i].rows.size(), kTokensOfPool);
-      for (std::size_t row = 0; row < kTokensOfPool; ++row) {
-        for (std::size_t column = 0; column < kElements; ++column)
-          EXPECT_EQ(closed[i].rows[row][column],
-                    value_of(runs[index].sequence, closed[i].number * kTokensOfPool + row, column));
-      }
+      expect_rows(closed[i].rows, runs[index].sequence, closed[i].number * kTokensOfPool);
+      if (overlaps_ && closed[i].number > 0)
+        expect_rows(closed[i].rows_before, runs[index].sequence, (closed[i].number - 1) * kTokensOfPool);
+      else
+        EXPECT_TRUE(closed[i].rows_before.empty());
     }
     pools_.keep(raw, step);
   }
 
-  OpenPools pools_{kTokensOfPool, kElements};
+  bool overlaps_;
+  OpenPools pools_{kTokensOfPool, kElements, overlaps_};
   StateCache states_{std::vector<std::size_t>{pools_.state_floats()}, 4};
   Workspace workspace_{1000};
 };
@@ -95,6 +106,25 @@ TEST_F(OpenPoolsTest, OpenAgainFromCopiesOfTheState) {
   expect_closed({{.begin = 3, .end = 4, .state = {.slot = 1}}}, {{0, 0}});
   expect_closed({{.begin = 7, .end = 12, .state = {.slot = 2}}}, {{0, 1}, {0, 2}});
   expect_closed({{.begin = 9, .end = 12, .state = {.slot = 0}}}, {{0, 2}});
+}
+
+// A pool also reads the pool before it, from the state if need be.
+class OverlappingPools : public OpenPoolsTest {
+ protected:
+  OverlappingPools() : OpenPoolsTest(true) {}
+};
+
+TEST_F(OverlappingPools, HaveTheRowsOfThePoolBeforeThem) {
+  expect_closed({{.begin = 0, .end = 5, .state = {.slot = 0}}}, {{0, 0}});
+  expect_closed({{.begin = 5, .end = 7, .state = {.slot = 0}}}, {});
+  expect_closed({{.begin = 7, .end = 8, .state = {.slot = 0}}}, {{0, 1}});
+  expect_closed({{.begin = 8,
+                  .end = 22,
+                  .state = {.slot = 0, .saves = {{.tokens = 2, .slot = 1}, {.tokens = 4, .slot = 2}}}}},
+                {{0, 2}, {0, 3}, {0, 4}});
+  expect_closed({{.begin = 10, .end = 12, .state = {.slot = 1}}}, {{0, 2}});
+  expect_closed({{.begin = 12, .end = 16, .state = {.slot = 2}}}, {{0, 3}});
+  expect_closed({{.begin = 22, .end = 24, .state = {.slot = 0}}}, {{0, 5}});
 }
 
 }  // namespace
