@@ -287,10 +287,17 @@ void BlockManager::release(BlockId id) {
 }
 
 std::size_t BlockManager::next_owner(std::span<const BlockId> table) const {
-  if (table.empty() || table.back() == kNoBlock) return free_.fullest_run();
-  const std::size_t last = free_.run_of(table.back());
-  const std::size_t owner = table.size() % together_ == 0 ? (last + 1) % free_.runs() : last;
-  return free_.size(owner) > 0 ? owner : free_.fullest_run();
+  std::size_t owner = free_.fullest_run();
+  if (!table.empty() && table.back() != kNoBlock) {
+    const std::size_t last = free_.run_of(table.back());
+    const std::size_t next = table.size() % together_ == 0 ? (last + 1) % free_.runs() : last;
+    if (free_.size(next) > 0) owner = next;
+  }
+  for (std::size_t i = 0; i < free_.runs(); ++i) {
+    const std::size_t next = (owner + i) % free_.runs();
+    if (has_blank(next)) return next;
+  }
+  return owner;
 }
 
 BlockId BlockManager::take_free(std::size_t owner) {

@@ -96,6 +96,10 @@ class BlockManager {
   std::size_t block_size() const { return block_size_; }
   std::size_t num_blocks() const { return blocks_.size(); }
   std::size_t groups() const { return windows_.size(); }
+  // Index of the first of a group's blocks that tokens at or after `position` attend to.
+  std::size_t first_block(std::size_t group, std::size_t position) const {
+    return first_seen(windows_[group], position) / block_size_;
+  }
   // Blocks per group for this many tokens.
   std::size_t blocks_for(std::size_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
   // Blocks without an owner, including cached ones.
@@ -212,16 +216,16 @@ class BlockManager {
   Sequence& sequence(SequenceId id);
   const Sequence& sequence(SequenceId id) const;
 
-  // Index of the first of a group's blocks that tokens at or after `position` attend to.
-  std::size_t first_block(std::size_t group, std::size_t position) const {
-    return first_seen(windows_[group], position) / block_size_;
-  }
   std::vector<ContentId> longest_match(std::span<const TokenId> tokens, ContentId salt) const;
   void acquire(BlockId id);
   void release(BlockId id);
   BlockId take_free(std::size_t owner);
-  // The owner of a table's next block.
+  // The owner of a table's next block. An owner without blank blocks gives way to one that has some.
   std::size_t next_owner(std::span<const BlockId> table) const;
+  // Whether the owner has a free block without contents.
+  bool has_blank(std::size_t owner) const {
+    return free_.size(owner) > 0 && block(free_.front(owner)).contents == kNoContents;
+  }
   void publish(BlockId id, ContentId contents, std::size_t group);
   void publish_full_blocks(Sequence& committed, std::span<const TokenId> tokens, std::size_t computed_tokens);
   StateSlot take_state();

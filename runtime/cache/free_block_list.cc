@@ -29,7 +29,7 @@ void FreeBlockList::push_front(BlockId block) { insert_after(end_of(run_of(block
 void FreeBlockList::push_back(BlockId block) { insert_after(link(end_of(run_of(block))).previous, block); }
 
 BlockId FreeBlockList::pop_front(std::size_t run) {
-  const BlockId block = link(end_of(run)).next;
+  const BlockId block = front(run);
   remove(block);
   return block;
 }

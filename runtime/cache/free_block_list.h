@@ -32,7 +32,9 @@ class FreeBlockList {
   // Frees a block that is in use.
   void push_front(BlockId block);
   void push_back(BlockId block);
-  // Removes and returns the first block of a run, which must have free blocks.
+  // The first block of a run, which must have free blocks.
+  BlockId front(std::size_t run) const { return link(end_of(run)).next; }
+  // Removes and returns it.
   BlockId pop_front(std::size_t run = 0);
   // Removes a block from anywhere in its list.
   void remove(BlockId block);

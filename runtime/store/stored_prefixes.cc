@@ -186,6 +186,7 @@ void StoredPrefixes::queue_run(const Text& text, const Track& track, Range block
   if (!known_runs_.insert(track.ids[blocks.end - 1]).second) return;
   Save& save = queue_.emplace_back();
   save.header = header_of(text, track, blocks, StoredKind::keys_and_values);
+  save.position = blocks.end * blocks_.block_size();
   save.contents = blocks_.contents_of(text.id, blocks);
 }
 
@@ -196,6 +197,20 @@ void StoredPrefixes::queue_state(const Text& text, const Track& track, std::size
   save.header = header_of(text, track, {end - 1, end}, StoredKind::states);
   save.position = end * blocks_.block_size();
   save.contents = {contents};
+}
+
+// Whether the cache still has the blocks of a run that ends at this position: all of the layers with the
+// widest window, and those of the other layers that the next token sees.
+bool StoredPrefixes::has_needed_blocks(const BlockLoan& lent, std::size_t position) const {
+  const std::size_t begin = position / blocks_.block_size() - lent.contents.size();
+  for (std::size_t group = 0; group < blocks_.groups(); ++group) {
+    const std::vector<BlockId>& held = lent.held[group];
+    const std::size_t seen = std::max(begin, blocks_.first_block(group, position)) - begin;
+    const std::size_t first = settings_.has_widest_window[group] ? 0 : std::min(seen, held.size());
+    if (std::find(held.begin() + static_cast<std::ptrdiff_t>(first), held.end(), kNoBlock) != held.end())
+      return false;
+  }
+  return true;
 }
 
 // Takes the next save from the queue whose blocks are still in the cache.
@@ -213,11 +228,9 @@ std::optional<StoreTask> StoredPrefixes::next_save() {
     } else {
       loan = blocks_.lend(save.contents);
       const BlockLoan& lent = blocks_.loan(*loan);
-      for (std::size_t group = 0; group < blocks_.groups(); ++group) {
-        run.blocks.insert(run.blocks.end(), lent.held[group].begin(), lent.held[group].end());
-        const bool all = std::ranges::find(lent.held[group], kNoBlock) == lent.held[group].end();
-        is_kept = is_kept && (all || !settings_.has_widest_window[group]);
-      }
+      for (const std::vector<BlockId>& held : lent.held)
+        run.blocks.insert(run.blocks.end(), held.begin(), held.end());
+      is_kept = has_needed_blocks(lent, save.position);
     }
     if (is_kept) {
       saving_.push_back({save.header, loan});

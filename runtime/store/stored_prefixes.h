@@ -97,7 +97,7 @@ class StoredPrefixes {
   struct Save {
     RunHeader header;
     std::vector<ContentId> contents;  // [blocks]
-    std::size_t position = 0;         // position of a state
+    std::size_t position = 0;         // tokens up to the end of the last block
   };
   struct Saving {
     RunHeader header;
@@ -147,6 +147,7 @@ class StoredPrefixes {
   void queue_state(const Text& text, const Track& track, std::size_t end, ContentId contents);
   void clear();
   std::optional<StoreTask> next_save();
+  bool has_needed_blocks(const BlockLoan& lent, std::size_t position) const;
   void end_saves(std::uint64_t finished);
 
   BlockManager& blocks_;

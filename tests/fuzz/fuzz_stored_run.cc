@@ -33,6 +33,7 @@ void read_changed_file(std::span<const std::byte> input) {
                    .layers = static_cast<std::uint32_t>(number(1)),
                    .head = static_cast<std::uint32_t>(number(2))};
   header.tokens.assign(number(3), static_cast<TokenId>(number(4)));
+  header.first_block = static_cast<std::uint32_t>(number(5));
   const std::span<const std::byte> values = input.subspan(7);
   std::vector<std::byte> file(run_offset(header.tokens.size()) + values.size());
   std::ranges::copy(values, file.end() - static_cast<std::ptrdiff_t>(values.size()));

@@ -107,19 +107,23 @@ void append_states(const ModelSpec& spec, const KvCache& cache,
 
 enum class Blocks : std::uint8_t { all, owned };
 
-// Calls `copy(memory, bytes)` for each piece of the part's values, in the order of a file. `memory` is null
-// if there is no block, or if another rank writes it.
+// The memory of the run's block number `i`. Null if there is no block, or if another rank writes it.
+std::byte* memory_of(const CachePart::Keys& keys, const StoredRun& run, std::size_t groups, Blocks which,
+                     std::size_t i) {
+  const BlockId id = run.blocks[keys.group * (run.blocks.size() / groups) + i];
+  const auto block = static_cast<std::size_t>(id);
+  const bool exists = id != kNoBlock && (which == Blocks::all || keys.cache->owns(block, keys.head));
+  return exists ? keys.cache->head(block, keys.head) : nullptr;
+}
+
+// Calls `copy(memory, bytes)` for each piece of the part's values from the block `first` on, in the order of
+// a file. `memory` is null if there is no block, or if another rank writes it.
 template <class Copy>
 void for_pieces(const CachePart& part, const StoredRun& run, std::size_t groups, Blocks which,
-                const Copy& copy) {
-  const std::size_t blocks = run.blocks.size() / groups;
+                std::size_t first, const Copy& copy) {
   for (const CachePart::Keys& keys : part.keys) {
-    for (std::size_t i = 0; i < blocks; ++i) {
-      const BlockId id = run.blocks[keys.group * blocks + i];
-      const auto block = static_cast<std::size_t>(id);
-      const bool exists = id != kNoBlock && (which == Blocks::all || keys.cache->owns(block, keys.head));
-      copy(exists ? keys.cache->head(block, keys.head) : nullptr, keys.cache->layout.head_bytes());
-    }
+    for (std::size_t i = first; i < run.blocks.size() / groups; ++i)
+      copy(memory_of(keys, run, groups, which, i), keys.cache->layout.head_bytes());
   }
   for (const CachePart::State& state : part.states) {
     float* const slot = state.states.at(static_cast<std::size_t>(run.state));
@@ -136,9 +140,10 @@ std::string CachePart::name() const {
   return fmt::format("{}{}h{}", kind == StoredKind::keys_and_values ? 'k' : 's', layers, head);
 }
 
-std::size_t CachePart::bytes(const StoredRun& run, std::size_t groups) const {
+std::size_t CachePart::bytes(const StoredRun& run, std::size_t groups, std::size_t first) const {
   std::size_t sum = 0;
-  for_pieces(*this, run, groups, Blocks::all, [&](const std::byte*, std::size_t bytes) { sum += bytes; });
+  for_pieces(*this, run, groups, Blocks::all, first,
+             [&](const std::byte*, std::size_t bytes) { sum += bytes; });
   return sum;
 }
 
@@ -168,31 +173,36 @@ std::size_t blocks_per_run(std::size_t block_size) {
   return kernels::blocks_per_split({.block_size = block_size});
 }
 
-bool has_blocks(const CachePart& part, const StoredRun& run, std::size_t groups) {
-  bool all = true;
-  for_pieces(part, run, groups, Blocks::all,
-             [&](const std::byte* memory, std::size_t) { all = all && memory != nullptr; });
-  return all;
+std::size_t complete_from(const CachePart& part, const StoredRun& run, std::size_t groups) {
+  std::size_t first = run.blocks.size() / groups;
+  while (first > 0 && std::ranges::all_of(part.keys, [&](const CachePart::Keys& keys) {
+           return memory_of(keys, run, groups, Blocks::all, first - 1) != nullptr;
+         }))
+    --first;
+  return first;
 }
 
-bool wants_blocks(const CachePart& part, const StoredRun& run, std::size_t groups) {
-  bool any = false;
-  for_pieces(part, run, groups, Blocks::owned,
-             [&](const std::byte* memory, std::size_t) { any = any || memory != nullptr; });
-  return any;
+std::size_t wanted_from(const CachePart& part, const StoredRun& run, std::size_t groups) {
+  std::size_t first = 0;
+  while (first < run.blocks.size() / groups &&
+         std::ranges::none_of(part.keys, [&](const CachePart::Keys& keys) {
+           return memory_of(keys, run, groups, Blocks::owned, first) != nullptr;
+         }))
+    ++first;
+  return first;
 }
 
-void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
+void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups, std::size_t first,
                      std::span<std::byte> values) {
-  for_pieces(part, run, groups, Blocks::all, [&](const std::byte* memory, std::size_t bytes) {
+  for_pieces(part, run, groups, Blocks::all, first, [&](const std::byte* memory, std::size_t bytes) {
     std::memcpy(values.data(), memory, bytes);
     values = values.subspan(bytes);
   });
 }
 
-void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
+void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups, std::size_t first,
                    std::span<const std::byte> values) {
-  for_pieces(part, run, groups, Blocks::owned, [&](std::byte* memory, std::size_t bytes) {
+  for_pieces(part, run, groups, Blocks::owned, first, [&](std::byte* memory, std::size_t bytes) {
     if (memory != nullptr) std::memcpy(memory, values.data(), bytes);
     values = values.subspan(bytes);
   });

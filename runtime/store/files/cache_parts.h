@@ -39,8 +39,9 @@ struct CachePart {
 
   // "k0h3"
   std::string name() const;
-  // Bytes of the values of the run's blocks, or of its state. `groups`: number of the cache's groups.
-  std::size_t bytes(const StoredRun& run, std::size_t groups) const;
+  // Bytes of the values of the run's blocks from `first` on, or of its state. `groups`: number of the cache's
+  // groups.
+  std::size_t bytes(const StoredRun& run, std::size_t groups, std::size_t first = 0) const;
 };
 
 // All parts of this rank, keys and values first. `states`: Model::state_parts. `before`: the lower ranks on
@@ -50,8 +51,8 @@ std::vector<CachePart> parts_of(const ModelSpec& spec, TpRank tp, const KvCache&
                                 const std::vector<std::vector<StatePart>>& states,
                                 std::span<const std::size_t> before = {});
 
-// The names of rank 0's parts that stand for all parts of a run or state: if one exists, so do the others,
-// except by accident.
+// The names of rank 0's parts that stand for all parts of a run or state. If one exists, so do the others,
+// except by accident; files of layers with narrower windows may lack their first blocks.
 std::vector<std::string> indexed_parts(const std::vector<CachePart>& parts);
 
 // The window of the layers with the widest window.
@@ -60,16 +61,17 @@ CacheWindow widest_window(const ModelSpec& spec);
 // Most blocks per run: those of one split of attention.
 std::size_t blocks_per_run(std::size_t block_size);
 
-// has_blocks: whether the run has all blocks of this part. wants_blocks: whether the run has a block that
-// this rank writes to the cache.
-bool has_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
-bool wants_blocks(const CachePart& part, const StoredRun& run, std::size_t groups);
+// Indices of blocks of a run. complete_from: from here on, the run has all blocks of this part; blocks before
+// may have left a window. wanted_from: the first block that this rank writes to the cache. If there is none,
+// the number of blocks.
+std::size_t complete_from(const CachePart& part, const StoredRun& run, std::size_t groups);
+std::size_t wanted_from(const CachePart& part, const StoredRun& run, std::size_t groups);
 
-// Copy the run's part of the cache to the values of a file, or back. copy_to_cache skips kNoBlock, and blocks
-// that other ranks of the host write. `values`: [part.bytes(run, groups)].
-void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
+// Copy the run's part of the cache to the values of a file, or back, from the block `first` on. copy_to_cache
+// skips kNoBlock, and blocks that other ranks of the host write. `values`: [part.bytes(run, groups, first)].
+void copy_from_cache(const CachePart& part, const StoredRun& run, std::size_t groups, std::size_t first,
                      std::span<std::byte> values);
-void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups,
+void copy_to_cache(const CachePart& part, const StoredRun& run, std::size_t groups, std::size_t first,
                    std::span<const std::byte> values);
 
 }  // namespace tp

@@ -13,13 +13,14 @@
 namespace tp {
 namespace {
 
-RunHeader header_of(const CachePart& part, const StoredRun& run) {
+RunHeader header_of(const CachePart& part, const StoredRun& run, std::size_t first_block = 0) {
   return {part.kind,
           static_cast<std::uint32_t>(part.layers),
           static_cast<std::uint32_t>(part.head),
           run.before,
           run.id,
-          run.tokens};
+          run.tokens,
+          static_cast<std::uint32_t>(first_block)};
 }
 
 }  // namespace
@@ -90,7 +91,7 @@ std::size_t RankStore::bytes_to_copy(const StoreWork& work) const {
 std::vector<std::byte> RankStore::file_of_state(const CachePart& part, const StoredRun& run) const {
   const std::size_t offset = run_offset(run.tokens.size());
   std::vector<std::byte> file(offset + part.bytes(run, groups_));
-  copy_from_cache(part, run, groups_, std::span(file).subspan(offset));
+  copy_from_cache(part, run, groups_, 0, std::span(file).subspan(offset));
   return file;
 }
 
@@ -161,21 +162,27 @@ void RankStore::save(const Save& save) {
   const StoredRun& run = save.task.runs.front();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const CachePart& part = parts_[i];
-    if (!part.writes || is_stored(part, run)) continue;
+    if (!part.writes) continue;
     if (part.kind == StoredKind::states && !save.states[i].empty()) {
+      if (is_stored(part, run, 0)) continue;
       std::vector<std::byte> file = save.states[i];
       complete_run(header_of(part, run), file);
       write(part, run, file);
-    } else if (part.kind == StoredKind::keys_and_values && !run.blocks.empty() &&
-               has_blocks(part, run, groups_)) {
-      const std::size_t offset = run_offset(run.tokens.size());
-      buffer_.resize(offset + part.bytes(run, groups_));
-      copy_from_cache(part, run, groups_, std::span(buffer_).subspan(offset));
-      complete_run(header_of(part, run), buffer_);
-      write(part, run, buffer_);
-      remove_shorter(part, run);
+    } else if (part.kind == StoredKind::keys_and_values && !run.blocks.empty()) {
+      save_blocks(part, run);
     }
   }
+}
+
+void RankStore::save_blocks(const CachePart& part, const StoredRun& run) {
+  const std::size_t first = complete_from(part, run, groups_);
+  if (first == run.blocks.size() / groups_ || is_stored(part, run, first)) return;
+  const std::size_t offset = run_offset(run.tokens.size());
+  buffer_.resize(offset + part.bytes(run, groups_, first));
+  copy_from_cache(part, run, groups_, first, std::span(buffer_).subspan(offset));
+  complete_run(header_of(part, run, first), buffer_);
+  write(part, run, buffer_);
+  remove_shorter(part, run);
 }
 
 // One rank per host removes the files of all parts, which may be of other ranks. The others remove those that
@@ -193,9 +200,10 @@ void RankStore::clear() {
   report_.removed_bytes += removed;
 }
 
-bool RankStore::is_stored(const CachePart& part, const StoredRun& run) const {
+bool RankStore::is_stored(const CachePart& part, const StoredRun& run, std::size_t first) const {
   const ParsedRun stored = StoreFolder::read_header(folder_.path_of(run.id, part.name()));
-  return stored.error.empty() && stored.header == header_of(part, run);
+  const std::size_t stored_first = stored.header.first_block;
+  return stored.error.empty() && stored_first <= first && stored.header == header_of(part, run, stored_first);
 }
 
 // Removes a file that cannot be used, if there is one.
@@ -273,23 +281,30 @@ void RankStore::end_load(const StoreTask& task, std::size_t failed) {
 
 bool RankStore::wants(const CachePart& part, const StoredRun& run) const {
   if (part.kind == StoredKind::states) return run.state != kNoSlot;
-  return !run.blocks.empty() && wants_blocks(part, run, groups_);
+  return wanted_from(part, run, groups_) < run.blocks.size() / groups_;
 }
 
 // Reads a file, and copies its values to the cache. Returns whether it could be used; if not, removes it.
 bool RankStore::read(const CachePart& part, const StoredRun& run, bool copies) {
   const Stopwatch watch;
   const std::filesystem::path file = folder_.path_of(run.id, part.name());
-  buffer_.resize(run_offset(run.tokens.size()) + part.bytes(run, groups_));
-  std::string error = StoreFolder::read(file, buffer_);
-  ParsedRun parsed;
+  ParsedRun parsed = StoreFolder::read_header(file);
+  const std::size_t first = parsed.header.first_block;
+  std::string error = parsed.error;
+  if (error.empty() && parsed.header != header_of(part, run, first)) error = "it belongs to another prompt";
+  if (error.empty()) {
+    // The file was written when earlier blocks had left their window.
+    if (first > wanted_from(part, run, groups_) && part.kind == StoredKind::keys_and_values) return false;
+    buffer_.resize(run_offset(run.tokens.size()) + part.bytes(run, groups_, first));
+    error = StoreFolder::read(file, buffer_);
+  }
   if (error.empty()) {
     parsed = parse_run(buffer_);
     error = parsed.error;
   }
-  if (error.empty() && parsed.header != header_of(part, run)) error = "it belongs to another prompt";
+  if (error.empty() && parsed.header != header_of(part, run, first)) error = "it belongs to another prompt";
   if (error.empty()) {
-    if (copies) copy_to_cache(part, run, groups_, parsed.values);
+    if (copies) copy_to_cache(part, run, groups_, first, parsed.values);
     const std::lock_guard lock(mutex_);
     report_.read_bytes += buffer_.size();
     report_.read_seconds += watch.seconds();

@@ -53,7 +53,9 @@ class RankStore {
   void save(const Save& save);
   void clear();
   void load(const StoreTask& task);
-  bool is_stored(const CachePart& part, const StoredRun& run) const;
+  void save_blocks(const CachePart& part, const StoredRun& run);
+  // Whether a file has the part's values from block `first` on.
+  bool is_stored(const CachePart& part, const StoredRun& run, std::size_t first) const;
   void ignore(const std::filesystem::path& file, const std::string& why);
   void remove_shorter(const CachePart& part, const StoredRun& run) const;
   void guard(const std::function<void()>& task);

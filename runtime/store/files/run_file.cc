@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-constexpr std::uint32_t kFormat = 1;
+constexpr std::uint32_t kFormat = 2;
 constexpr std::size_t kLine = 64;
 
 // The beginning of a file. Numbers are little-endian, like the values.
@@ -19,6 +19,8 @@ struct FixedHeader {
   std::uint32_t kind = 0;
   std::uint32_t layers = 0;
   std::uint32_t head = 0;
+  std::uint32_t first_block = 0;
+  std::uint32_t unused = 0;
   std::uint64_t tokens = 0;
   std::uint64_t value_bytes = 0;
   PromptId before{};
@@ -26,7 +28,7 @@ struct FixedHeader {
   std::uint64_t head_sum = 0;   // checksum of the bytes before the values, with zeros in both sums
   std::uint64_t value_sum = 0;  // checksum of the values
 };
-static_assert(sizeof(FixedHeader) == 120);
+static_assert(sizeof(FixedHeader) == 128);
 
 std::uint64_t sum_of(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -52,6 +54,7 @@ void complete_run(const RunHeader& header, std::span<std::byte> file) {
   fixed.kind = static_cast<std::uint32_t>(header.kind);
   fixed.layers = header.layers;
   fixed.head = header.head;
+  fixed.first_block = header.first_block;
   fixed.tokens = header.tokens.size();
   fixed.value_bytes = file.size() - offset;
   fixed.before = header.before;
@@ -82,8 +85,8 @@ ParsedRun parse_run_header(std::span<const std::byte> beginning, std::uint64_t f
     return refused("it is cut short");
   if (head_sum_of(fixed, beginning.first(offset)) != fixed.head_sum) return refused("it is damaged");
   ParsedRun run;
-  run.header = {static_cast<StoredKind>(fixed.kind), fixed.layers, fixed.head, fixed.before, fixed.id,
-                std::vector<TokenId>(fixed.tokens)};
+  run.header = {static_cast<StoredKind>(fixed.kind), fixed.layers,     fixed.head, fixed.before, fixed.id,
+                std::vector<TokenId>(fixed.tokens),  fixed.first_block};
   if (fixed.tokens != 0)
     std::memcpy(run.header.tokens.data(), beginning.data() + sizeof fixed, fixed.tokens * sizeof(TokenId));
   return run;

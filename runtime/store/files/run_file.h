@@ -24,6 +24,8 @@ struct RunHeader {
   PromptId before{};
   PromptId id{};
   std::vector<TokenId> tokens{};
+  // Index of the first block whose values the file contains. The blocks before it have left the window.
+  std::uint32_t first_block = 0;
 
   bool operator==(const RunHeader&) const = default;
 };

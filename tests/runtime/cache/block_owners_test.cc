@@ -56,6 +56,16 @@ TEST(BlockOwners, LendBlocksToAnOwnerWithoutFreeBlocks) {
   EXPECT_EQ(manager.free_blocks(), 0U);
 }
 
+TEST(BlockOwners, LendBlankBlocksBeforeCachedOnesAreEvicted) {
+  BlockManager manager = manager_of(8, {2, 4});
+  const Tokens tokens = tokens_from(0, 2 * kBlock + 1);
+  run(manager, 1, tokens_from(0, 2 * kBlock));
+  manager.end_sequence(1);
+  run(manager, 2, tokens_from(1000, 6 * kBlock));
+  EXPECT_EQ(owners_of(manager, 2, 2), (std::vector<std::size_t>{0, 0, 1, 1, 1, 1}));
+  EXPECT_EQ(manager.match_prefix(tokens, "").tokens, 2 * kBlock);
+}
+
 // 64 chats of different lengths begin and end concurrently in a pool of four owners.
 TEST(BlockOwners, FillEvenlyWithManyShortChats) {
   constexpr std::size_t kOwners = 4;

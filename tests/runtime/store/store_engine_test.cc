@@ -113,6 +113,40 @@ TEST(Store, ReadsLongPromptsUpToWhereTheyDiverge) {
   }
 }
 
+// The prompt of 250 tokens is stored as one run, when all but the last blocks of the windows of 8 have been
+// evicted from a cache for one sequence. Another prompt that continues differently needs blocks that were
+// evicted.
+TEST(Store, KeepsRunsWhoseFirstBlocksHaveLeftTheWindow) {
+  for (const char* name : {"gemma4", "gptoss", "deepseekv4"}) {
+    SCOPED_TRACE(name);
+    const Fixture fixture = reference::fixture(name);
+    const StoreFolderTest store;
+    EngineOptions options = options_for(fixture, store);
+    options.max_sequences = 1;
+    options.max_length = 270;
+    const std::vector<TokenId> all = test::varied_prompt(fixture.prompt, 250, 1);
+    std::vector<TokenId> other(all.begin(), all.begin() + 150);
+    other.push_back(all[0] == all[150] ? all[1] : all[0]);
+    const Continuation whole = computed(options, asked(all));
+    const Continuation diverged = computed(options, asked(other));
+    on_ranks(test::world().size(), options,
+             [&](Engine& engine) { expect_same(run_alone(engine, asked(all)), whole); });
+    for (const std::size_t ranks : rank_counts()) {
+      on_ranks(ranks, options, [&](Engine& engine) {
+        const Continuation read = run_alone(engine, asked(all));
+        expect_same(read, whole);
+        EXPECT_EQ(read.cached_tokens, 248U);
+        EXPECT_EQ(engine.status().store.dropped_runs, 0U);
+      });
+    }
+    on_ranks(1, options, [&](Engine& engine) {
+      expect_same(run_alone(engine, asked(other)), diverged);
+      EXPECT_EQ(engine.status().store.damaged_files, 0U);
+      expect_same(run_alone(engine, asked(all)), whole);
+    });
+  }
+}
+
 TEST(Store, ContinuesConversationsAcrossEngines) {
   const Fixture fixture = reference::fixture("qwen35");
   const StoreFolderTest store;

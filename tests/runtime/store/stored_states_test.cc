@@ -74,10 +74,11 @@ TEST(StoredStates, TakeTheRowsInUse) {
   }
 }
 
-// Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short convolutions, RWKV-7, and a
-// hash table beside a gated delta net.
+// Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short convolutions, RWKV-7, a hash
+// table beside a gated delta net, and compressed attention beside a window.
 TEST(StoredStates, GiveTheBitsOfComputedPromptsAtEveryDistanceFromTheAnchor) {
-  for (const char* name : {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads", "qwen4exp"}) {
+  for (const char* name :
+       {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads", "qwen4exp", "deepseekv4"}) {
     const reference::Fixture fixture = reference::fixture(name);
     for (const std::size_t position : {std::size_t{65}, std::size_t{127}, std::size_t{128}}) {
       SCOPED_TRACE(testing::Message() << name << " at " << position);

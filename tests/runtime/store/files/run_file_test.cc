@@ -12,6 +12,7 @@ namespace {
 
 RunHeader header_of(std::size_t tokens) {
   RunHeader header{.kind = StoredKind::states, .layers = 2, .head = 5, .before = {1, 2}, .id = {3, 4}};
+  header.first_block = 6;
   for (std::size_t i = 0; i < tokens; ++i) header.tokens.push_back(static_cast<TokenId>(7 * i));
   return header;
 }
