@@ -61,7 +61,7 @@ TEST(RunFile, ExplainsErrors) {
   const std::vector<std::byte> text(4096, std::byte{'x'});
   EXPECT_EQ(parse_run(text).error, "it is not a stored prompt");
   std::vector<std::byte> file = file_of(header_of(5), 90);
-  file[8] = std::byte{2};
+  file[8] = std::byte{1};
   EXPECT_EQ(parse_run(file).error, "it has another version's format");
   file = file_of(header_of(5), 90);
   file[12] = std::byte{9};
@@ -72,7 +72,7 @@ TEST(RunFile, ExplainsErrors) {
   // This number of tokens would overflow the number of bytes.
   file = file_of(header_of(5), 90);
   const std::uint64_t many = UINT64_MAX / 4;
-  std::memcpy(file.data() + 24, &many, sizeof many);
+  std::memcpy(file.data() + 32, &many, sizeof many);
   EXPECT_EQ(parse_run(file).error, "it is damaged");
 }
 
