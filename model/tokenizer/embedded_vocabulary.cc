@@ -95,7 +95,8 @@ std::vector<Bpe::Merge> listed_merges(const EmbeddedVocabulary& embedded, const 
                                       const std::string& source) {
   std::vector<Bpe::Merge> merges;
   merges.reserve(embedded.merges.size());
-  for (const std::string& merge : embedded.merges) {
+  for (std::size_t i = 0; i < embedded.merges.size(); ++i) {
+    const std::string& merge = embedded.merges[i];
     const std::size_t space = merge.find(' ');
     const std::string_view left = std::string_view(merge).substr(0, space);
     const std::string_view right =
@@ -103,11 +104,13 @@ std::vector<Bpe::Merge> listed_merges(const EmbeddedVocabulary& embedded, const 
     const auto left_id = vocabulary.find(left);
     const auto right_id = vocabulary.find(right);
     const auto result = vocabulary.find(std::string(left).append(right));
+    const bool is_lone = embedded.merges.size() == 1 && merge.size() == 3 && space == 1;
+    if (is_lone && !result && embedded.ignores_lone_merge) continue;
     require<CheckpointError>(
         left_id && right_id && result,
         "{}: merge {} is '{}', expected two tokens of the vocabulary with a space between "
         "them, which make a third; the file may be damaged, get it again",
-        source, merges.size(), merge);
+        source, i, merge);
     merges.push_back({*left_id, *right_id, *result, static_cast<MergeTable::Rank>(merges.size())});
   }
   return merges;

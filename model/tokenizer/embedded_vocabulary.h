@@ -28,7 +28,11 @@ struct EmbeddedVocabulary {
   std::vector<TokenType> types{};     // [tokens], or empty: all are normal
   // [tokens]. sentencepiece_bpe: greater scores merge first; unigram: log-probabilities.
   std::vector<float> scores{};
-  std::vector<std::string> merges{};    // listed_merges: "left right", in the order of merging
+  std::vector<std::string> merges{};  // listed_merges: "left right", in the order of merging
+  // listed_merges: leaves out the only merge if it joins two characters to no token. Converters to GGUF write
+  // it for a vocabulary without merges, and llama.cpp takes its result apart again. In another file it is a
+  // sign of damage.
+  bool ignores_lone_merge = false;
   std::vector<TokenId> strip_left{};    // added tokens that include the white space on their left
   std::vector<TokenId> strip_right{};   // added tokens that include the white space on their right
   std::string pre_tokenizer = "gpt-2";  // listed_merges: see named_pre_tokenizer.h

@@ -198,6 +198,7 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
       vocabulary.scores.push_back(static_cast<float>(score));
   } else if (vocabulary.scheme == Scheme::listed_merges) {
     vocabulary.merges = strings(metadata, "tokenizer.ggml.merges");
+    vocabulary.ignores_lone_merge = true;
     vocabulary.pre_tokenizer = pre_tokenizer_of(metadata);
   }
   if (vocabulary.scheme == Scheme::longest_match) unescape_tokens(metadata, vocabulary);

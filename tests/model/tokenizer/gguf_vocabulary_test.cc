@@ -31,11 +31,11 @@ GgufBuilder sentencepiece() {
   return builder;
 }
 
-GgufBuilder byte_level() {
+GgufBuilder byte_level(const std::vector<std::string>& merges = {"a b"}) {
   GgufBuilder builder;
   builder.text("tokenizer.ggml.model", "gpt2")
       .texts("tokenizer.ggml.tokens", {"a", "b", "ab", "<|end|>"})
-      .texts("tokenizer.ggml.merges", {"a b"})
+      .texts("tokenizer.ggml.merges", merges)
       .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {1, 1, 1, 3})
       .whole("tokenizer.ggml.bos_token_id", 3);
   return builder;
@@ -66,6 +66,15 @@ TEST(GgufVocabulary, AddsBosToByteLevelBpeOnlyInSomeFamilies) {
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "default"), "ab"), std::vector<TokenId>{2});
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama-bpe"), "ab"), (std::vector<TokenId>{3, 2}));
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama4"), "ab"), std::vector<TokenId>{2});
+}
+
+// Converters write a merge that makes no token for a vocabulary without merges.
+TEST(GgufVocabulary, LeavesOutAnOnlyMergeThatMakesNoToken) {
+  EXPECT_EQ(encode(byte_level({"b a"}), "ba"), (std::vector<TokenId>{1, 0}));
+  EXPECT_CONTAINS(error_of<CheckpointError>([] {
+                    encode(byte_level({"a b", "b a"}), "ba");
+                  }),
+                  "merge 1 is 'b a', expected two tokens of the vocabulary");
 }
 
 // The rules in llama.cpp's llama-vocab.cpp, "Handle per token attributes".

@@ -203,6 +203,7 @@ TEST(VocabularyFiles, ExplainErrors) {
   EXPECT_EQ(error_with(R"({"a": 0, "b": 1, "ab": 2})", "#version: 0.2\r\na b\r\n"), "no error");
   expect(error_with(R"({"a": 0, "b": 0})", ""), "id 0 a second time");
   expect(error_with(R"({"a": 0})", "a b\n"), "merge 0 is 'a b', expected two tokens of the vocabulary");
+  expect(error_with(R"({"a": 0, "b": 1})", "a b\n"), "merge 0 is 'a b', expected two tokens");
   expect(error_with(R"({"a": -1})", ""), "vocab.json: cannot use a: found -1");
   expect(error_with("[]", ""), "expected an object");
   expect(error_with("{}", ""), "the vocabulary has 0 tokens");
