@@ -32,6 +32,14 @@ std::string_view name_of_kimi(std::string_view header) {
   return name.substr(0, name.find_first_of(":<"));
 }
 
+std::string_view name_of_solar(std::string_view header) {
+  constexpr std::string_view kBegin = "<|tool_call:name|>";
+  const std::size_t place = header.find(kBegin);
+  if (place == header.npos) return {};
+  const std::string_view name = header.substr(place + kBegin.size());
+  return without_trailing_blanks(name.substr(0, name.find("<|tool_call:args|>")));
+}
+
 }  // namespace
 
 std::vector<std::string> ends_of(const CallNotation& calls) {
@@ -67,6 +75,8 @@ std::unique_ptr<CallReader> make_call_reader(const CallNotation& calls, const To
       return make_headed_reader(tools, name_of_glm, ends_of(calls));
     case CallForm::kimi:
       return make_headed_reader(tools, name_of_kimi, ends_of(calls));
+    case CallForm::solar:
+      return make_headed_reader(tools, name_of_solar, ends_of(calls));
     case CallForm::gemma:
       return make_escaped_reader(tools, calls.end);
   }

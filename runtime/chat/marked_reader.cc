@@ -212,6 +212,8 @@ bool MarkedReader::speak() {
   if (syntax_.calls_come_first && has_words_ && !is_wrapper(text)) return true;
   has_strict_call_ = false;
   if (is_wrapper(text)) {
+    // White space before the end marker is not part of the text.
+    if (text == syntax_.syntax.wrappers.back()) space_.clear();
     held_.erase(0, marker.size);
   } else if (std::ranges::find(calls.heads, text) != calls.heads.end()) {
     begin_call(0);

@@ -51,6 +51,22 @@ const std::vector<TemplateFamily>& families() {
         .begins = {"<|tool_call_begin|>"},
         .fillers = {"<|tool_calls_section_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>"},
         .sections = {"<|tool_calls_section_begin|>"}}},
+      // Solar Open's. An answer is a sequence of parts, each of which is a message of the assistant.
+      {{"<|tool_call:begin|>"},
+       {.form = CallForm::solar,
+        .begins = {"<|tool_call:begin|>"},
+        .fillers = {"<|tool_calls|>", "<|tool_call:end|>", "<|calls|>", "<|begin|>", "<|end|>"},
+        .sections = {"<|tool_calls|>"}}},
+      // MiniCPM3's, in a code block.
+      {{"<|thought_start|>"},
+       {.form = CallForm::pythonic,
+        .begins = {"<|tool_call_start|>\n```python\n"},
+        .fillers = {"```", "<|tool_call_end|>", "<|tool_call_start|>"},
+        .end = "```"}},
+      // InternLM2's.
+      {{"<|action_start|>"},
+       {.begins = {"<|action_start|><|plugin|>"},
+        .fillers = {"<|action_end|>", "<|action_start|>", "<|plugin|>"}}},
       // LFM2's, of which the last sign is 2.5's.
       {{"<|tool_call_start|>", "<|tool_list_start|>", "List of tools: ["},
        {.form = CallForm::pythonic,
@@ -131,23 +147,31 @@ const CallNotation& calls_of(std::string_view source) {
 }
 
 ThinkingMarkers thinking_of(std::string_view source) {
-  static const std::array<ThinkingMarkers, 7> kMarkers = {{{"<think>", "</think>"},
+  static const std::array<ThinkingMarkers, 8> kMarkers = {{{"<think>", "</think>"},
                                                            {"<think:opensource>", "</think:opensource>"},
                                                            {"[THINK]", "[/THINK]"},
                                                            {"<seed:think>", "</seed:think>"},
                                                            {"<|START_THINKING|>", "<|END_THINKING|>"},
+                                                           {"<|thought_start|>", "<|thought_end|>"},
                                                            {"<|inner_prefix|>", "<|inner_suffix|>"},
                                                            {"<|channel>thought", "<channel|>"}}};
   for (const ThinkingMarkers& markers : kMarkers) {
     if (source.find(markers.end) != source.npos) return markers;
   }
+  // Solar Open's. Other families end messages with <|end|>.
+  if (source.find("<|think|>") != source.npos) return {"<|think|>", "<|end|><|begin|>assistant"};
   return {};
 }
 
-// Cohere's markers around text.
+// The markers around text of Cohere's models, Hunyuan-A13B and Solar Open.
 std::vector<std::string> wrappers_of(std::string_view source) {
   if (source.find("<|START_RESPONSE|>") != source.npos) return {"<|START_RESPONSE|>", "<|END_RESPONSE|>"};
   if (source.find("<|START_TEXT|>") != source.npos) return {"<|START_TEXT|>", "<|END_TEXT|>"};
+  // Other templates ask for such tags as a part of the text.
+  const bool is_hunyuan = source.find("<|extra_0|>") != source.npos || source.find("<｜hy_") != source.npos;
+  if (is_hunyuan && source.find("<answer>") != source.npos) return {"<answer>", "</answer>"};
+  if (source.find("<|tool_call:begin|>") != source.npos)
+    return {"<|content|>", "<|begin|>assistant", "<|end|>"};
   return {};
 }
 
@@ -168,7 +192,7 @@ std::vector<std::string> MessageSyntax::markers() const {
   std::vector<std::string> markers = calls.begins;
   markers.insert(markers.end(), calls.fillers.begin(), calls.fillers.end());
   for (const char* inner : {"[ARGS]", "[CALL_ID]", "<｜tool▁sep｜>", "<|tool_call_argument_begin|>",
-                            "<escape>", "<|\"|>", "｜DSML｜"})
+                            "<|tool_call:name|>", "<|tool_call:args|>", "<escape>", "<|\"|>", "｜DSML｜"})
     markers.emplace_back(inner);
   for (const std::string_view tag : {calls.tags->head_end, calls.tags->key_begin, calls.tags->key_end,
                                      calls.tags->value_begin, calls.tags->value_end}) {

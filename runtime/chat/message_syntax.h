@@ -20,6 +20,7 @@ enum class CallForm : std::uint8_t {
   deepseek,  // f<｜tool▁sep｜>{...}, or function<｜tool▁sep｜>f and the JSON in a code block
   glm,       // f, a new line, {...}, as a whole answer
   kimi,      // functions.f:0<|tool_call_argument_begin|>{...}
+  solar,     // id<|tool_call:name|>f<|tool_call:args|>{...}
   gemma,     // call:f{key:<escape>text<escape>}
   pythonic,  // [f(key="text", other=None)], or one call in each line
 };
@@ -51,7 +52,7 @@ struct MessageSyntax {
   bool has_channels = false;
   ThinkingMarkers thinking{};
   CallNotation calls{};
-  std::vector<std::string> wrappers{};  // texts around the message's text
+  std::vector<std::string> wrappers{};  // texts around the message's text: the one before it comes first
 
   // All texts that may be control tokens. The reader needs them in the text.
   std::vector<std::string> markers() const;
