@@ -8,7 +8,7 @@ build_packages=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libo
                 libsentencepiece-dev libhwloc-dev libedit-dev libxxhash-dev libcurl4-openssl-dev libssl-dev ca-certificates)
 test_packages=(libgtest-dev clang-format patch)
 # Needed by some tests only, which are skipped without them.
-optional_test_packages=(python3-matplotlib slurm-wlm munge iproute2 libonig-dev dpkg-dev groff-base systemd curl)
+optional_test_packages=(python3-matplotlib slurm-wlm munge iproute2 libonig-dev dpkg-dev file groff-base systemd curl)
 
 # say_how_to_build REASON NAME...: how to build without apt-get or without root; ends the script.
 say_how_to_build() {

@@ -60,4 +60,8 @@ std::vector<Span> OnigurumaPattern::matches(const std::string& text) const {
   return found;
 }
 
+bool OnigurumaPattern::has_symbols_in_punct() {
+  return ONIGURUMA_VERSION_MINOR * 100 + ONIGURUMA_VERSION_TEENY >= 909;
+}
+
 }  // namespace tp::testing

@@ -19,6 +19,9 @@ class OnigurumaPattern {
   // Returns the matches like `tokenizers` finds them: an empty match directly after another match is omitted.
   std::vector<Span> matches(const std::string& text) const;
 
+  // Whether [[:punct:]] includes symbols: since 6.9.9.
+  static bool has_symbols_in_punct();
+
  private:
   struct Program;
   std::shared_ptr<const Program> program_;
