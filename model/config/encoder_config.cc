@@ -105,6 +105,8 @@ void read_adapters(const JsonNode& fields, const std::string& where, CheckpointC
       is_known,
       "{}: the model has no adapter for the task \"{}\", expected one of {}; name another task, or none",
       where, encoder.lora_task, fmt::join(encoder.lora_adaptations, ", "));
+  if (const auto instructions = fields.find("task_instructions"); instructions && !encoder.lora_task.empty())
+    config.task_instruction = instructions->string_or(encoder.lora_task, "");
 }
 
 }  // namespace

@@ -45,7 +45,9 @@ std::size_t Embedder::max_length() const {
 }
 
 Request Embedder::encode(const std::string& text, const std::string& prompt_name) const {
-  const std::string whole = pipeline_.prompt(prompt_name) + text;
+  std::string prompt = pipeline_.prompt(prompt_name);
+  if (prompt.empty() && prompt_name.empty()) prompt = engine_->info().config.task_instruction;
+  const std::string whole = prompt + text;
   return prompt_request(engine_->encode(pipeline_.lower_case() ? unicode::to_lower(whole) : whole));
 }
 

@@ -33,7 +33,8 @@ class Embedder {
   std::size_t max_length() const;
 
   // Tokenizes a text, with the model's prompt of this name in front, into a request that asks for nothing
-  // yet. Throws RequestError.
+  // yet. Without a name, the prompt is the model's default prompt, or the instruction of the engine's task.
+  // Throws RequestError.
   Request encode(const std::string& text, const std::string& prompt_name = {}) const;
   // Asks for the prompt's pooled state. Throws TooLongError if the prompt fits the engine but exceeds the
   // model's max_seq_length.

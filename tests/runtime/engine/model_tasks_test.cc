@@ -59,6 +59,30 @@ TEST(ModelTasks, AdaptersAreAddedToTheWeightsByTheNameOfTheirTask) {
   }
 }
 
+// The fixture has no tokenizer. Here, the id of each printable ASCII character is its code.
+TEST(ModelTasks, TextsBeginWithTheInstructionOfTheirTask) {
+  const std::filesystem::path fixture = reference::seeded_folder("encoders", "jina-v3-lora");
+  if (!fits(fixture)) GTEST_SKIP() << "too few heads";
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path& folder = directory.path();
+  std::filesystem::copy(fixture, folder);
+  nlohmann::json vocabulary = {{"\u0120", ' '}};
+  for (char c = '!'; c <= '~'; ++c) vocabulary[std::string(1, c)] = c;
+  directory.write("vocab.json", vocabulary.dump());
+  directory.write("merges.txt", "");
+  const std::pair<std::string, std::string> instructions[] = {
+      {"", ""},
+      {"retrieval.query", "Represent the query for retrieving evidence documents: "},
+      {"retrieval.passage", "Represent the document for retrieval: "},
+      {"separation", ""}};
+  for (const auto& [task, instruction] : instructions) {
+    run_engine(test::world(), {.model = folder, .block_size = 8, .task = task}, [&](Engine& engine) {
+      const Embedder embedder(engine, folder, {});
+      EXPECT_EQ(embedder.encode("a b").prompt, engine.encode(instruction + "a b")) << task;
+    });
+  }
+}
+
 TEST(ModelTasks, AnUnknownAdapterIsRefusedByName) {
   const std::filesystem::path folder = reference::seeded_folder("encoders", "jina-v3-lora");
   const auto open = [&] { Engine(test::world(), {.model = folder, .threads = 1, .task = "translation"}); };
