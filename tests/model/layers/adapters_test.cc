@@ -10,6 +10,7 @@
 #include "tests/reference/seeded_weights.h"
 #include "tp/mpi.h"
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -74,6 +75,51 @@ TEST_P(AdapterFixtures, LeaveOtherRowsUnchanged) {
   ModelUnderTest decoder(comm_, config_, *source, {.weights = WeightType::f32});
   ModelUnderTest plain(comm_, config_, *base, {.weights = WeightType::f32});
   EXPECT_EQ(decoder.append(fixture_.prompt), plain.append(fixture_.prompt));
+}
+
+// The addends of row-parallel layers join the sums of the model.
+TEST_P(AdapterFixtures, AddNoCommunication) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  const auto source = open_with(fixture_.base, {peft(fixture_)});
+  std::vector<CommStats> stats;
+  for (const std::uint32_t adapter : {0U, 1U}) {
+    ModelUnderTest decoder(comm_, config_, *source, {.weights = WeightType::f32, .adapter = adapter});
+    comm_.stats() = CommStats{};
+    decoder.append(fixture_.prompt);
+    stats.push_back(comm_.stats());
+  }
+  EXPECT_GT(stats[0].all_reduce.calls, 0U);
+  for (auto kind : {&CommStats::all_reduce, &CommStats::gather, &CommStats::broadcast}) {
+    EXPECT_EQ((stats[1].*kind).calls, (stats[0].*kind).calls);
+    EXPECT_EQ((stats[1].*kind).bytes, (stats[0].*kind).bytes);
+  }
+}
+
+// The adapter's own weights are never quantized, so its logits are as far from PEFT's as those of the base
+// model from the original ones.
+TEST_P(AdapterFixtures, AdaptWeightsOfOtherTypes) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  const auto source = open_with(fixture_.base, {peft(fixture_)});
+  const auto logits_with = [&](WeightType weights, std::uint32_t adapter) {
+    return ModelUnderTest(comm_, config_, *source, {.weights = weights, .adapter = adapter})
+        .append(fixture_.prompt);
+  };
+  // The mean, because a flipped choice of experts moves single rows far.
+  const auto distance = [](const std::vector<float>& a, const std::vector<float>& b) {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+      sum += std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    return sum / static_cast<double>(a.size());
+  };
+  const std::vector<float> base = logits_with(WeightType::f32, 0);
+  const std::vector<float> adapted = logits_with(WeightType::f32, 1);
+  for (const WeightType weights : {WeightType::bf16, WeightType::int8}) {
+    SCOPED_TRACE(name_of(weights));
+    const double loss = distance(logits_with(weights, 0), base);
+    EXPECT_GT(loss, 0.0);
+    EXPECT_LE(distance(logits_with(weights, 1), adapted), 3.0 * loss);
+    EXPECT_GT(distance(logits_with(weights, 0), adapted), 6.0 * loss) << "as if there were no adapter";
+  }
 }
 
 // Each rank also computes the whole model by itself.
