@@ -126,9 +126,9 @@ void write_block_indexers(const CheckpointConfig& config, const ModelSpec& spec,
     write_numbers(kBlockIndexerNumbers, config.block_indexer, values);
 }
 
-const RouterSpec* router_of(const ModelSpec& spec) {
+const MixtureOfExpertsSpec* first_experts(const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) {
-    if (const MixtureOfExpertsSpec* const experts = experts_in(block)) return &experts->router;
+    if (const MixtureOfExpertsSpec* const experts = experts_in(block)) return experts;
   }
   return nullptr;
 }
@@ -293,16 +293,21 @@ std::vector<double> shared_limits(const CheckpointConfig& config, const ModelSpe
 }
 
 void write_experts(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
-  const RouterSpec* const router = router_of(spec);
-  if (router == nullptr) return;
-  const bool is_deepseek = router->correction_bias || first_part<LatentAttentionSpec>(spec) != nullptr ||
+  const MixtureOfExpertsSpec* const experts = first_experts(spec);
+  if (experts == nullptr) return;
+  const bool is_deepseek = experts->router.correction_bias ||
+                           first_part<LatentAttentionSpec>(spec) != nullptr ||
                            family_of(config.architecture).gguf.describes_router;
-  if (is_deepseek) write_correction(config, *router, values);
+  if (is_deepseek) write_correction(config, experts->router, values);
   values.whole("expert_count", config.num_experts);
   values.whole("expert_used_count", config.experts.num_experts_per_tok);
   values.whole("expert_feed_forward_length", config.experts.moe_intermediate_size);
   values.whole_if("moe_latent_size", config.experts.moe_latent_size);
   values.whole_if("expert_shared_feed_forward_length", config.experts.shared_expert_intermediate_size);
+  if (!is_deepseek && config.experts.n_shared_experts != 0) {  // Hunyuan's
+    values.whole("expert_shared_count", config.experts.n_shared_experts);
+    values.whole("expert_shared_feed_forward_length", experts->shared_intermediate_size);
+  }
   values.numbers_if("swiglu_clamp_exp", config.experts.swiglu_limits);
   values.numbers_if("swiglu_clamp_shexp", shared_limits(config, spec));
 }

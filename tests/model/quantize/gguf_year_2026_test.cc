@@ -313,6 +313,37 @@ TEST(GgufYear2026, HasCommandAPlusWithOneOfTwoNorms) {
   expect_both(to, fixture);
 }
 
+// convert_hf_to_gguf.py scales theta by alpha = 1000, and names the size of the shared experts.
+TEST(GgufYear2026, HasHunyuansSharedExpertsAndScaledTheta) {
+  const Fixture fixture = reference::fixture("hunyuanmoe");
+  GgufConversion to(fixture, "hunyuan-moe");
+  const CheckpointConfig& config = to.config();
+  const auto rotated = static_cast<double>(config.head_dim);
+  to.number("rope.freq_base", 10000.0 * std::pow(1000.0, rotated / (rotated - 2.0)));
+  to.whole("expert_shared_count", 1);
+  to.whole("expert_shared_feed_forward_length", config.intermediate_size);
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    to.copy_block(layer,
+                  with(test::kLlamaBlock, {{"attn_q_norm.weight", "self_attn.query_layernorm.weight"},
+                                           {"attn_k_norm.weight", "self_attn.key_layernorm.weight"},
+                                           {"ffn_norm.weight", "post_attention_layernorm.weight"},
+                                           {"ffn_gate_inp.weight", "mlp.gate.wg.weight"},
+                                           {"ffn_gate_shexp.weight", "mlp.shared_mlp.gate_proj.weight"},
+                                           {"ffn_up_shexp.weight", "mlp.shared_mlp.up_proj.weight"},
+                                           {"ffn_down_shexp.weight", "mlp.shared_mlp.down_proj.weight"}}));
+    write_experts_one_by_one(to, layer, "mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
+  }
+  expect_both(to, fixture);
+  const test::TemporaryDirectory directory;
+  const GgufFiles written(test::write_gguf(fixture, directory));
+  for (const char* key : {"expert_shared_count", "expert_shared_feed_forward_length", "rope.freq_base"}) {
+    const GgufFiles wanted(directory.write("expected.gguf", to.file()));
+    const std::string name = std::string("hunyuan-moe.") + key;
+    ASSERT_TRUE(written.metadata().has(name)) << name;
+    EXPECT_FLOAT_EQ(written.metadata().number(name), wanted.metadata().number(name)) << name;
+  }
+}
+
 void write_file_of_f32(const std::filesystem::path& model, const std::filesystem::path& output) {
   quantize_model({.model = model, .name = "model", .weights = "f32", .output = output},
                  [](std::uint64_t, std::uint64_t) {});
