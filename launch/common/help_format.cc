@@ -120,8 +120,9 @@ std::string HelpFormat::make_help(const CLI::App* app, std::string name, CLI::Ap
                                                              : short_groups(*app, name);
   const std::string text = make_description(app) + make_usage(app, name) + make_positionals(app) + groups +
                            make_subcommands(app, CLI::AppFormatMode::Normal) + '\n';
-  const std::string footer = make_footer(app);
-  return text + rewrapped(footer, columns_);
+  // CLI11 has begun make_footer() with an empty line since 2.4.
+  const std::string footer = app->get_footer();
+  return text + (footer.empty() ? footer : rewrapped(footer + '\n', columns_));
 }
 
 std::string HelpFormat::short_groups(const CLI::App& app, const std::string& name) const {

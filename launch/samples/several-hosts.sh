@@ -41,6 +41,10 @@ network=()
 # A host that has vanished is noticed after 5 + 3 * 2 seconds; the defaults add up to minutes.
 keepalive=(--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3)
 
+# Hosts without slots have one. Open MPI 5's name comes second.
+slots=(--mca orte_set_default_slots 1)
+export PRTE_MCA_prte_set_default_slots=1
+
 # Each rank is bound to a NUMA domain, so that its memory is local to its threads.
-exec mpirun --hostfile "$hostfile" --mca orte_set_default_slots 1 -np "$ranks" "${network[@]}" "${keepalive[@]}" --map-by numa --bind-to numa \
+exec mpirun --hostfile "$hostfile" "${slots[@]}" -np "$ranks" "${network[@]}" "${keepalive[@]}" --map-by numa --bind-to numa \
   tp-infer generate --model "$model" --prompt "$prompt" --verbose "${@:4}"

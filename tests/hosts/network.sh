@@ -63,13 +63,18 @@ END
 }
 
 mpirun="$(type -P mpirun)"
+# Open MPI 5's launcher, PRRTE, has other names for parameters.
+export OMPI_MCA_plm_rsh_agent=/run/on_host OMPI_MCA_plm_rsh_no_tree_spawn=1 PRTE_MCA_plm_ssh_agent=/run/on_host
+export PRTE_MCA_plm_ssh_no_tree_spawn=1 PRTE_MCA_prte_keep_fqdn_hostnames=1
 
 # Starts mpirun on host1, with ranks on HOSTS, as those of mpirun --host: on_network HOSTS [OPTIONS...] PROGRAM...
 on_network() {
-  export OMPI_MCA_plm_rsh_agent=/run/on_host OMPI_MCA_plm_rsh_no_tree_spawn=1 OMPI_MCA_mpi_yield_when_idle=1
-  local hosts="$1"
+  export OMPI_MCA_mpi_yield_when_idle=1
+  local hosts="$1" ranks=()
   shift
-  exec /run/on_host 10.0.0.1 "$(printf '%q ' "$mpirun" --host "$hosts" --oversubscribe --bind-to none \
+  # Without a number, Open MPI 5 maps no rank if it may oversubscribe.
+  case " $* " in *' -np '* | *' -n '*) ;; *) ranks=(-np "$(tr , '\n' <<<"$hosts" | awk -F: '{ ranks += $2 ? $2 : 1 } END { print ranks }')") ;; esac
+  exec /run/on_host 10.0.0.1 "$(printf '%q ' "$mpirun" --host "$hosts" "${ranks[@]}" --oversubscribe --bind-to none \
     -x OMP_NUM_THREADS=1 --mca orte_keep_fqdn_hostnames 1 --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 "$@")"
 }
 
