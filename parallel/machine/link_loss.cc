@@ -3,7 +3,10 @@
 #include "parallel/machine/launcher.h"
 #include "parallel/machine/mca_parameters.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,6 +15,14 @@ namespace {
 
 constexpr double kLongest = 30.0;  // seconds; longest acceptable time until mpirun detects the loss
 constexpr double kMargin = 4.0;    // seconds; shortest time between this detection and the ranks' timeout
+
+// Open MPI 5's launcher passes its parameters to its daemons on their command lines, and to no rank.
+std::string parameter_of_launcher(const std::string& name) {
+  const std::optional<Launcher> launcher = find_launcher();
+  const std::vector<std::string> words = launcher ? options_of(*launcher) : std::vector<std::string>();
+  const auto place = std::ranges::find(words, name);
+  return place == words.end() || place + 1 == words.end() ? std::string() : *(place + 1);
+}
 
 }  // namespace
 
@@ -39,8 +50,10 @@ LinkLoss plan_link_loss(double timeout) {
   const LaunchedRank launched = launched_rank();
   if (!launched.by_mpirun || !launched.on_several_hosts) return {timeout};
   return plan_link_loss(timeout, [](const std::string& name) {
-    const char* const variable = std::getenv(("OMPI_MCA_" + name).c_str());
-    return variable != nullptr ? std::string(variable) : mca_parameter(mca_parameter_files(), name);
+    if (const char* const variable = std::getenv(("OMPI_MCA_" + name).c_str()); variable != nullptr)
+      return std::string(variable);
+    const std::string text = parameter_of_launcher(name);
+    return text.empty() ? mca_parameter(mca_parameter_files(), name) : text;
   });
 }
 

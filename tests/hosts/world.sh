@@ -11,6 +11,9 @@ skip() {
 enter_world() {
   if [ -n "${TP_HOSTS_WORLD:-}" ]; then
     mount -t tmpfs tmpfs /run
+    # Processes have the same numbers in each world, and Open MPI names its folders after them.
+    mkdir /run/tmp
+    export TMPDIR=/run/tmp
     return
   fi
   local world=(unshare --net --uts --mount --pid --fork --kill-child --mount-proc)
