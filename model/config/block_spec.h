@@ -54,6 +54,10 @@ struct AltUpSpec {
 // output. The matrix m of a token is scale[2] * z + base after softmaxes of rows and Sinkhorn steps. eps is
 // then part of m and of the sums in these steps, instead of v. Source: Xie et al., mHC:
 // Manifold-Constrained Hyper-Connections, 2025.
+//
+// If connections lag, a half reads by the weights w that the half before it has computed. The model's first
+// half reads the first stream, and the final norm reads by the weights of the last half. Source: DeepSeek-AI,
+// DeepSeek-V4.1, 2026.
 struct HyperConnectionSpec {
   std::size_t streams = 0;
   float norm_eps = 1e-6F;
@@ -61,7 +65,10 @@ struct HyperConnectionSpec {
   float magnitude = 2.0F;
   std::size_t sinkhorn_steps = 0;  // 0: streams are not mixed
   bool ends_in_mean = false;
+  bool lags = false;
 
+  // Weights that pass from each half to the next one.
+  std::size_t lagging_weights() const { return lags ? streams : 0; }
   // Weights of a token around a half of a block: w, v and m.
   std::size_t weights() const { return (2 + (sinkhorn_steps > 0 ? streams : 0)) * streams; }
 

@@ -1,8 +1,10 @@
 // DeepSeek-V4: compressed attention, hyper-connections that mix streams, and experts that the first layers
-// choose by the token.
+// choose by the token. DeepSeek-V4.1: layers share pools and choices, connections lag, and no layer chooses
+// by the token.
 #include "model/config/config.h"
 #include "model/config/families/common.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -28,13 +30,31 @@ CompressedAttentionSpec compressed_attention(const CheckpointConfig& config, std
   if (spec.pool == 0) return spec;
   spec.rope = {compressed.rope_theta, config.rope_scaling, rotary_dim(config)};
   spec.rope->scaling.attention_factor = spec.rope->scaling.score_factor = 1.0;
-  if (spec.pool != kOverlappingRatio) return spec;
-  spec.overlap = true;
+  if (!compressed.has_sources && spec.pool != kOverlappingRatio) return spec;
+  spec.overlap = !compressed.has_sources;
   spec.indexer = IndexerSpec{.num_heads = config.indexer.n_heads,
                              .head_dim = config.indexer.head_dim,
                              .top_k = config.indexer.topk * spec.pool,
                              .pool = spec.pool,
                              .reads_pools = true};
+  return spec;
+}
+
+// All layers with pools have an indexer, or the choice of an earlier layer.
+CompressedAttentionSpec shared_compressed_attention(const CheckpointConfig& config, std::size_t layer) {
+  const CompressedAttentionConfig& compressed = config.compressed;
+  CompressedAttentionSpec spec = compressed_attention(config, layer);
+  spec.query_head_norm = false;
+  spec.rounds = true;
+  if (spec.pool == 0) return spec;
+  spec.pool_addends = false;
+  spec.keys_of_latents = true;
+  spec.shared_pools_layer = pool_source_of(compressed, layer);
+  spec.indexer->is_shared = !std::ranges::binary_search(compressed.index_sources, layer);
+  if (!spec.indexer->is_shared && compressed.has_candidates(layer))
+    spec.indexer->candidates = CandidatesSpec{.block_size = compressed.candidate_block_size,
+                                              .blocks = compressed.candidate_blocks,
+                                              .chooses_candidates = layer == compressed.candidate_source};
   return spec;
 }
 
@@ -66,6 +86,17 @@ ModelSpec deepseek_v4_spec(const CheckpointConfig& config) {
     moe.router.correction_bias = false;
     moe.router.token_table = config.vocab_size;
   }
+  return spec;
+}
+
+ModelSpec deepseek_v41_spec(const CheckpointConfig& config) {
+  ModelSpec spec = deepseek_v4_spec(config);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    spec.blocks[layer].attention = shared_compressed_attention(config, layer);
+    spec.blocks[layer].hyper_connection->lags = true;
+  }
+  // bias_vl, of the routers of tokens of images
+  spec.unused_parameters = spec.blocks.size() * config.num_experts;
   return spec;
 }
 
@@ -127,6 +158,18 @@ Family deepseek_v4() {
   family.defaults.experts.routed_scaling_factor = 1.5;
   family.defaults.experts.swiglu_limit = 10.0;
   family.defaults.experts.num_hash_layers = 3;
+  return family;
+}
+
+// Tensors of images, and bias_vl, which is for their tokens, are left out.
+Family deepseek_v41() {
+  Family family = derived(deepseek_v4(), "DeepseekV41ForCausalLM", deepseek_v41_spec);
+  family.names.last_connection = {};
+  family.names.buffers.push_back(".ffn.gate.bias_vl");
+  family.fixed_fields.push_back({"gate_temp", "1"});
+  family.defaults.experts.num_hash_layers = 0;
+  family.defaults.compressed.has_sources = true;
+  family.defaults.compressed.q_lora_rank = 1280;
   return family;
 }
 

@@ -55,12 +55,17 @@ std::size_t replicated_parameters(const CompressedAttentionSpec& spec, std::size
   std::size_t rows = spec.q_lora_rank + spec.head_dim;
   std::size_t others = 0;
   const auto add_pools = [&](std::size_t size) {
-    rows += 2 * spec.series() * size;
-    others += spec.pool * spec.series() * size;
+    rows += (spec.pool > 1 ? 2 : 1) * spec.series() * size;
+    if (spec.pool_addends) others += spec.pool * spec.series() * size;
   };
-  if (spec.pool != 0) add_pools(spec.head_dim);
-  if (spec.indexer) {
-    add_pools(spec.indexer->head_dim);
+  if (spec.makes_pools()) add_pools(spec.head_dim);
+  if (spec.indexer && spec.makes_pools()) {
+    if (spec.keys_of_latents)
+      others += spec.indexer->head_dim * spec.head_dim;
+    else
+      add_pools(spec.indexer->head_dim);
+  }
+  if (spec.chooses()) {
     rows += spec.indexer->num_heads;
     others += spec.indexer->num_heads * spec.indexer->head_dim * spec.q_lora_rank;
   }
@@ -141,8 +146,8 @@ std::size_t replicated_inputs(const ModelSpec& spec, std::size_t ranks) {
 // Every rank computes the streams of AltUp and of hyper-connections, and addends of low rank.
 std::size_t replicated_streams(const ModelSpec& spec, std::size_t ranks) {
   if (const HyperConnectionSpec* const connection = hyper_connection_of(spec)) {
-    const std::size_t weights =
-        2 * spec.blocks.size() * connection->weights() + (connection->ends_in_mean ? 0 : connection->streams);
+    const std::size_t weights = 2 * spec.blocks.size() * connection->weights() +
+                                (connection->ends_in_mean || connection->lags ? 0 : connection->streams);
     return (ranks - 1) * weights * connection->streams * spec.hidden_size;
   }
   if (const LowRankConnectionSpec* const connection = low_rank_connection_of(spec)) {
