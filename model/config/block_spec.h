@@ -102,17 +102,19 @@ struct DepthAttentionSpec {
 
 // Adds vectors that the last tokens choose from a large table to all streams, before attention. The rows that
 // `hash` chooses, side by side, are projected to a value, and to a key for each stream. The gate of a stream
-// x is sigmoid(sign(d) * sqrt(|d|)), where d = norm(key) . norm(x) / sqrt(hidden_size). The addend is y +
-// silu(convolution(norm(y))), where y = gate * value. The convolution has its own weights for each channel of
-// each stream. Each stream has its own gains. Source: Qwen Team, Qwen3.8-Flash-Next, 2026.
+// x is sigmoid(sign(d) * sqrt(max(|d|, 1e-6))), where d = norm(key) . norm(x) / sqrt(hidden_size). The addend
+// is y = gate * value. With a convolution, it is y + silu(convolution(norm(y))). The convolution has its own
+// weights for each channel of each stream. Each stream has its own gains. Sources: Qwen Team,
+// Qwen3.8-Flash-Next, 2026; DeepSeek, Engram, 2026 (without a convolution).
 struct HashTableSpec {
   NgramHash hash;
   std::size_t row_size = 0;
   std::size_t rows = 0;    // including padding
   std::size_t shards = 1;  // tensors with equal numbers of rows
   std::size_t streams = 1;
-  std::size_t conv_kernel = 0;
+  std::size_t conv_kernel = 0;    // 0: no convolution
   std::size_t conv_dilation = 1;  // tokens from one tap of the convolution to the next
+  bool zero_has_sign = false;     // d = 0 has a sign (copysign); false: the gate of d = 0 is 1/2
   NormSpec norm;
 
   // Elements of a token's rows.
@@ -144,7 +146,7 @@ struct BlockSpec {
   float residual_scale = 1.0F;                     // scales the outputs of both halves
   std::optional<ParallelExpertsSpec> parallel_experts{};
   std::optional<LayerInputSpec> layer_input{};
-  std::optional<HashTableSpec> hash_table{};  // only with hyper-connections of low rank
+  std::optional<HashTableSpec> hash_table{};  // only with hyper-connections
   std::optional<LaurelSpec> laurel{};
   std::optional<AltUpSpec> altup{};
   std::optional<HyperConnectionSpec> hyper_connection{};

@@ -93,10 +93,11 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
              (channels * spec.conv_kernel + (spec.gate_rank + spec.output_gate_rank()) * hidden_size);
 }
 
-// Everything of a hash table but its rows: two projections, the convolution and three norms.
+// Everything of a hash table but its rows: two projections and two norms, or the convolution and three norms.
 std::size_t replicated_parameters(const HashTableSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   const std::size_t channels = spec.streams * hidden_size;
-  return (ranks - 1) * ((channels + hidden_size) * spec.embed_dim() + channels * (spec.conv_kernel + 3));
+  return (ranks - 1) * ((channels + hidden_size) * spec.embed_dim() +
+                        channels * (spec.conv_kernel + (spec.conv_kernel == 0 ? 2 : 3)));
 }
 
 // All taps of the convolution.
