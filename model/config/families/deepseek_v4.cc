@@ -97,6 +97,7 @@ ModelSpec deepseek_v41_spec(const CheckpointConfig& config) {
   }
   // bias_vl, of the routers of tokens of images
   spec.unused_parameters = spec.blocks.size() * config.num_experts;
+  set_engram_tables(config, spec);
   return spec;
 }
 
@@ -121,6 +122,12 @@ BlockNames deepseek_v4_block(const std::string& prefix) {
   names.experts.shared_expert = {.gate_proj = shared + parts.gate_proj,
                                  .up_proj = shared + parts.up_proj,
                                  .down_proj = shared + parts.down_proj};
+  return names;
+}
+
+BlockNames deepseek_v41_block(const std::string& prefix) {
+  BlockNames names = deepseek_v4_block(prefix);
+  names.hash_table = usual_names(kEngramTensors, prefix + "engram.");
   return names;
 }
 
@@ -163,13 +170,19 @@ Family deepseek_v4() {
 
 // Tensors of images, and bias_vl, which is for their tokens, are left out.
 Family deepseek_v41() {
-  Family family = derived(deepseek_v4(), "DeepseekV41ForCausalLM", deepseek_v41_spec);
+  Family family = derived(deepseek_v4(), "DeepseekV41ForCausalLM", deepseek_v41_spec, deepseek_v41_block);
   family.names.last_connection = {};
   family.names.buffers.push_back(".ffn.gate.bias_vl");
   family.fixed_fields.push_back({"gate_temp", "1"});
   family.defaults.experts.num_hash_layers = 0;
   family.defaults.compressed.has_sources = true;
   family.defaults.compressed.q_lora_rank = 1280;
+  family.defaults.hash_table = {.ngram_size = 4,
+                                .heads_per_ngram = 8,
+                                .vocab_size_base = 16'000'000,
+                                .boundary = 2,
+                                .folded_vocab_size = 99'092,
+                                .row_size = 256};
   return family;
 }
 
