@@ -33,7 +33,7 @@ json engram_fields() {
 }
 
 // A model of a family with such tables.
-CheckpointConfig described_by(const json& fields) {
+CheckpointConfig engram_config(const json& fields) {
   json model = test::small_config();
   model["num_hidden_layers"] = 6;
   CheckpointConfig config = test::parse(model);
@@ -49,25 +49,25 @@ CheckpointConfig described_by(const json& fields) {
   return config;
 }
 
-ModelSpec spec_of(const json& fields) {
-  const CheckpointConfig config = described_by(fields);
+ModelSpec engram_model(const json& fields) {
+  const CheckpointConfig config = engram_config(fields);
   ModelSpec spec = make_spec(config);
   families::set_engram_tables(config, spec);
   return spec;
 }
 
-json changed(const std::string& field, const json& value) {
+json engram_with(const std::string& field, const json& value) {
   json fields = engram_fields();
   fields[field] = value;
   return fields;
 }
 
-std::string refusal_with(const std::string& field, const json& value) {
-  return test::error_of<ConfigError>([&] { spec_of(changed(field, value)); });
+std::string engram_refusal(const std::string& field, const json& value) {
+  return test::error_of<ConfigError>([&] { engram_model(engram_with(field, value)); });
 }
 
 TEST(EngramConfig, DescribesTheTablesOfItsLayers) {
-  const ModelSpec spec = spec_of(engram_fields());
+  const ModelSpec spec = engram_model(engram_fields());
   EXPECT_FALSE(spec.blocks[0].hash_table);
   const HashTableSpec& first = spec.blocks[1].hash_table.value();
   const HashTableSpec& second = spec.blocks[4].hash_table.value();
@@ -89,39 +89,40 @@ TEST(EngramConfig, MayOmitWhatFollowsFromTheRest) {
   fields.erase("engram_num_embeddings");
   fields.erase("engram_token_map");
   fields.erase("engram_pad_token_id");
-  const ModelSpec spec = spec_of(fields);
+  const ModelSpec spec = engram_model(fields);
   EXPECT_EQ(spec.blocks[4].hash_table.value().rows, 606U);
   EXPECT_EQ(spec.blocks[4].hash_table.value().hash.boundary, 2);
-  EXPECT_EQ(described_by(changed("engram_layer_ids", nullptr)).hash_table.layers, std::vector<std::size_t>{});
+  fields["engram_layer_ids"] = nullptr;
+  EXPECT_EQ(engram_config(fields).hash_table.layers, std::vector<std::size_t>{});
   // The tables of deepseekv41-rounded.
   fields.update({{"engram_layer_ids", {2}}, {"engram_max_ngram_size", 3}, {"engram_num_embeddings", {272}}});
-  EXPECT_EQ(spec_of(fields).blocks[2].hash_table.value().rows, 272U);
+  EXPECT_EQ(engram_model(fields).blocks[2].hash_table.value().rows, 272U);
 }
 
 TEST(EngramConfig, ReadsBothNamesOfThePadding) {
-  json fields = changed("engram_pad_id", 7);
-  EXPECT_CONTAINS(test::error_of<ConfigError>([&] { described_by(fields); }),
+  json fields = engram_with("engram_pad_id", 7);
+  EXPECT_CONTAINS(test::error_of<ConfigError>([&] { engram_config(fields); }),
                   "engram_pad_id must be engram_pad_token_id, 2, found 7");
   fields.erase("engram_pad_token_id");
-  EXPECT_EQ(described_by(fields).hash_table.boundary, 7U);
+  EXPECT_EQ(engram_config(fields).hash_table.boundary, 7U);
 }
 
 TEST(EngramConfig, RejectsWhatWouldChooseOtherRows) {
-  EXPECT_CONTAINS(refusal_with("engram_num_embeddings", {434, 608}),
+  EXPECT_CONTAINS(engram_refusal("engram_num_embeddings", {434, 608}),
                   "engram_num_embeddings must be 606 for layer 4, the sum of 6 primes from 60 "
                   "(engram_vocab_size) on, found 608");
-  EXPECT_CONTAINS(refusal_with("engram_num_embeddings", {434}), "for each of the 2 layers");
-  EXPECT_CONTAINS(refusal_with("engram_vocab_size", 62), "engram_num_embeddings must be");
-  EXPECT_CONTAINS(refusal_with("engram_compressed_vocab_size", 237),
+  EXPECT_CONTAINS(engram_refusal("engram_num_embeddings", {434}), "for each of the 2 layers");
+  EXPECT_CONTAINS(engram_refusal("engram_vocab_size", 62), "engram_num_embeddings must be");
+  EXPECT_CONTAINS(engram_refusal("engram_compressed_vocab_size", 237),
                   "engram_compressed_vocab_size must be 236, the number of tokens in tokenizer.json that "
                   "differ in more than case, accents and white space, found 237");
-  EXPECT_CONTAINS(refusal_with("engram_layer_ids", {1, 6}), "different layers below 6");
-  EXPECT_CONTAINS(refusal_with("engram_layer_ids", {4, 4}), "different layers below 6");
-  EXPECT_CONTAINS(refusal_with("engram_max_ngram_size", 1), "engram_max_ngram_size must be 2 to 64");
-  EXPECT_CONTAINS(refusal_with("engram_n_heads", 65536), "engram_max_ngram_size x engram_n_heads");
-  EXPECT_CONTAINS(refusal_with("engram_head_dim", 65537), "engram_head_dim at most 65536");
-  EXPECT_CONTAINS(refusal_with("engram_pad_token_id", 283), "the id of one of the 283 tokens, found 283");
-  EXPECT_CONTAINS(refusal_with("engram_compressed_vocab_size", 1 << 24), "must be less than 16777216");
+  EXPECT_CONTAINS(engram_refusal("engram_layer_ids", {1, 6}), "different layers below 6");
+  EXPECT_CONTAINS(engram_refusal("engram_layer_ids", {4, 4}), "different layers below 6");
+  EXPECT_CONTAINS(engram_refusal("engram_max_ngram_size", 1), "engram_max_ngram_size must be 2 to 64");
+  EXPECT_CONTAINS(engram_refusal("engram_n_heads", 65536), "engram_max_ngram_size x engram_n_heads");
+  EXPECT_CONTAINS(engram_refusal("engram_head_dim", 65537), "engram_head_dim at most 65536");
+  EXPECT_CONTAINS(engram_refusal("engram_pad_token_id", 283), "the id of one of the 283 tokens, found 283");
+  EXPECT_CONTAINS(engram_refusal("engram_compressed_vocab_size", 1 << 24), "must be less than 16777216");
 }
 
 }  // namespace
