@@ -162,6 +162,10 @@ struct CandidatesSpec {
 
   // A token chooses among all pools if it sees no more.
   std::size_t max_pools() const { return blocks * block_size; }
+  // The candidates of a token that sees this many pools. The last block may have fewer pools than others.
+  std::size_t pools_of(std::size_t seen) const {
+    return seen > max_pools() ? max_pools() - block_size + (seen - 1) % block_size + 1 : seen;
+  }
 
   bool operator==(const CandidatesSpec&) const = default;
 };
@@ -178,12 +182,23 @@ struct IndexerSpec {
   std::size_t pool = 1;  // positions that are chosen together, by one key
   // Attention reads one latent of each chosen pool, not the positions of the pools.
   bool reads_pools = false;
-  std::optional<CandidatesSpec> candidates{};  // nullopt: the layer neither makes nor reads candidates
+  // nullopt: the indexer whose choice the layer uses neither chooses candidates nor chooses among them.
+  std::optional<CandidatesSpec> candidates{};
 
-  // Pools that a token chooses if it sees more.
+  // The most pools that a token chooses.
   std::size_t pools() const { return top_k / pool; }
-  // The most positions that a token attends to. It attends to all if it sees no more.
-  std::size_t max_positions() const { return (pools() + 1) * pool - 1; }
+  // A token attends to all pools that it sees, without a choice, if there are no more.
+  std::size_t dense_pools() const {
+    return candidates && candidates->max_pools() < pools() ? candidates->max_pools() : pools();
+  }
+  // Pools that a token chooses if it sees this many.
+  std::size_t chosen_pools(std::size_t seen) const {
+    const bool are_fewer = candidates && !candidates->chooses_candidates;
+    const std::size_t possible = are_fewer ? candidates->pools_of(seen) : seen;
+    return possible < pools() ? possible : pools();
+  }
+  // A token attends to all positions that it sees, without a choice, if there are no more.
+  std::size_t max_positions() const { return (dense_pools() + 1) * pool - 1; }
   // The most positions (or pools) of which a choice consists.
   std::size_t max_chosen() const { return reads_pools ? pools() : max_positions(); }
   // The positions that a token at `position` attends to if it sees more than max_positions().

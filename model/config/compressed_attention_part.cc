@@ -76,15 +76,11 @@ void require_candidates(const std::string& where, const CheckpointConfig& config
       "least the last of kv_source_layer_ids, {}, found {}; use a model without this variant",
       where, fmt::join(compressed.index_sources, ", "), compressed.pool_sources.back(),
       compressed.candidate_source);
-  // The last block may have one entry only.
   require<ConfigError>(
-      compressed.candidate_block_size <= kMax && compressed.candidate_blocks <= kMax &&
-          (compressed.candidate_blocks - 1) * compressed.candidate_block_size + 1 >= config.indexer.topk,
-      "{}: candidate_block_size and candidate_topk_blocks must be at most {}, and the blocks without the "
-      "last "
-      "one have "
-      "at least index_topk - 1 entries, found {}, {} and index_topk {}; use a model without this variant",
-      where, kMax, compressed.candidate_block_size, compressed.candidate_blocks, config.indexer.topk);
+      compressed.candidate_block_size <= kMax && compressed.candidate_blocks <= kMax,
+      "{}: candidate_block_size and candidate_topk_blocks must be at most {}, found {} and {}; check "
+      "config.json",
+      where, kMax, compressed.candidate_block_size, compressed.candidate_blocks);
 }
 
 void read_sources(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
@@ -119,6 +115,10 @@ void read_sources(const JsonNode& fields, const std::string& where, CheckpointCo
 std::optional<std::size_t> pool_source_of(const CompressedAttentionConfig& config, std::size_t layer) {
   const std::optional<std::size_t> source = last_source(config.pool_sources, layer);
   return source == layer ? std::nullopt : source;
+}
+
+std::size_t index_source_of(const CompressedAttentionConfig& config, std::size_t layer) {
+  return last_source(config.index_sources, layer).value();
 }
 
 void read_compressed_attention(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {

@@ -95,6 +95,8 @@ inline constexpr std::array kCompressedAttentionNumbers =
 
 // The earlier layer whose pools the layer reads; nullopt if it makes its own. The layer has pools.
 std::optional<std::size_t> pool_source_of(const CompressedAttentionConfig& config, std::size_t layer);
+// The layer whose choice the layer uses, which may be the layer itself. The layer has pools.
+std::size_t index_source_of(const CompressedAttentionConfig& config, std::size_t layer);
 
 // Reads the fields of compressed attention. Heads, RoPE, windows, indexers and experts must be read already.
 // Throws CheckpointError and ConfigError; `where` names the file.

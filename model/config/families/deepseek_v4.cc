@@ -4,7 +4,6 @@
 #include "model/config/config.h"
 #include "model/config/families/common.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -50,11 +49,12 @@ CompressedAttentionSpec shared_compressed_attention(const CheckpointConfig& conf
   spec.pool_addends = false;
   spec.keys_of_latents = true;
   spec.shared_pools_layer = pool_source_of(compressed, layer);
-  spec.indexer->is_shared = !std::ranges::binary_search(compressed.index_sources, layer);
-  if (!spec.indexer->is_shared && compressed.has_candidates(layer))
+  const std::size_t source = index_source_of(compressed, layer);
+  spec.indexer->is_shared = source != layer;
+  if (compressed.has_candidates(source))
     spec.indexer->candidates = CandidatesSpec{.block_size = compressed.candidate_block_size,
                                               .blocks = compressed.candidate_blocks,
-                                              .chooses_candidates = layer == compressed.candidate_source};
+                                              .chooses_candidates = source == compressed.candidate_source};
   return spec;
 }
 

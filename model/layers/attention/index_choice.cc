@@ -89,7 +89,7 @@ class Choice {
       if (lists_ != nullptr) {
         kernels::list_highest(scores, owned, ranks, list_of(lists_->rank(), tokens, i));
       } else {
-        kernels::choose_highest(scores, ranks, chosen_by(step_, tokens.row() + i, spec_.pools()));
+        kernels::choose_highest(scores, ranks, chosen_of(tokens, i));
         expand(tokens, i);
       }
     });
@@ -101,7 +101,7 @@ class Choice {
     for_tokens(tokens, lists_->ranks() * spec_.pools(), [&](std::size_t i) {
       std::vector<std::span<const kernels::ScoredPosition>> lists;
       for (std::size_t rank = 0; rank < lists_->ranks(); ++rank) lists.push_back(list_of(rank, tokens, i));
-      kernels::merge_highest(lists, merge_scratch(), chosen_by(step_, tokens.row() + i, spec_.pools()));
+      kernels::merge_highest(lists, merge_scratch(), chosen_of(tokens, i));
       expand(tokens, i);
     });
   }
@@ -130,6 +130,12 @@ class Choice {
     for_thread_parts(tokens.count, tokens.count * work, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) use(i);
     });
+  }
+
+  // Room for the pools that a token chooses.
+  std::span<std::int32_t> chosen_of(const ChosenGroup& tokens, std::size_t i) const {
+    const std::size_t seen = (tokens.position(i) + 1) / spec_.pool;
+    return chosen_by(step_, tokens.row() + i, spec_.chosen_pools(seen));
   }
 
   void expand(const ChosenGroup& tokens, std::size_t i) const {

@@ -21,20 +21,20 @@ namespace {
 
 using nlohmann::json;
 
-json read(const std::filesystem::path& file) {
+json read_v41_file(const std::filesystem::path& file) {
   std::ifstream stream(file);
   return json::parse(stream);
 }
 
 // The fixture's config with these fields of its language model. compress_ratios are 0, 2, 2, 1, 1, 1,
 // kv_source_layer_ids 1 and 3, index_source_layer_ids 1, 3 and 5, and index_topk is 5.
-json config_with(const json& changes) {
-  json config = read(reference::seeded_folder("logits", "deepseekv41") / "config.json");
+json v41_config_with(const json& changes) {
+  json config = read_v41_file(reference::seeded_folder("logits", "deepseekv41") / "config.json");
   config.merge_patch({{"text_config", changes}});
   return config;
 }
 
-ModelSpec spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
+ModelSpec v41_spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
 
 TEST(DeepSeekV41, RefusesVariantsByName) {
   struct Refusal {
@@ -52,7 +52,7 @@ TEST(DeepSeekV41, RefusesVariantsByName) {
       {{{"kv_source_layer_ids", json::array()}}, "found no such layer"},
       {{{"candidate_source_layer_id", 4}}, "candidate_source_layer_id must be one of"},
       {{{"candidate_source_layer_id", 1}}, "at least the last of kv_source_layer_ids, 3, found 1"},
-      {{{"candidate_topk_blocks", 1}}, "candidate_topk_blocks must be at most"},
+      {{{"candidate_topk_blocks", 65537}}, "candidate_topk_blocks must be at most"},
       {{{"candidate_block_size", 0}}, "candidate_block_size"},
       {{{"gate_temp", 2.0}}, "gate_temp must be 1"},
       {{{"scoring_func", "sigmoid"}}, "scoring_func must be"},
@@ -60,17 +60,17 @@ TEST(DeepSeekV41, RefusesVariantsByName) {
       {{{"layer_types", {"full_attention"}}}, "layer_types must be null"},
   };
   for (const Refusal& refusal : kRefusals) {
-    const std::string error = test::error_of<Error>([&] { spec_of(config_with(refusal.changes)); });
+    const std::string error = test::error_of<Error>([&] { v41_spec_of(v41_config_with(refusal.changes)); });
     EXPECT_NE(error.find(refusal.text), std::string::npos) << refusal.changes << ": " << error;
   }
 }
 
-// Layers: M makes pools and chooses, c chooses, s shares a choice, - has a window only. Candidates: c chooses
-// them, r chooses among them.
+// Layers: M makes pools and chooses, c chooses, s shares a choice, - has a window only. The indexer whose
+// choice a layer uses: c chooses candidates, r chooses among them.
 TEST(DeepSeekV41, GivesLayersThePoolsAndChoicesOfEarlierLayers) {
-  json config = config_with({});
+  json config = v41_config_with({});
   config["text_config"].erase("candidate_source_layer_id");  // the last of kv_source_layer_ids
-  const ModelSpec spec = spec_of(config);
+  const ModelSpec spec = v41_spec_of(config);
   std::vector<std::size_t> pools;
   std::string layers;
   std::string candidates;
@@ -88,7 +88,7 @@ TEST(DeepSeekV41, GivesLayersThePoolsAndChoicesOfEarlierLayers) {
   }
   EXPECT_EQ(pools, (std::vector<std::size_t>{0, 2, 2, 1, 1, 1}));
   EXPECT_EQ(layers, "-MsMsc");
-  EXPECT_EQ(candidates, "---c-r");
+  EXPECT_EQ(candidates, "---ccr");
   EXPECT_EQ(shared_cache_layer(spec.blocks[1]), std::nullopt);
   EXPECT_EQ(shared_cache_layer(spec.blocks[2]), 1U);
   EXPECT_EQ(shared_cache_layer(spec.blocks[5]), 3U);
@@ -96,10 +96,34 @@ TEST(DeepSeekV41, GivesLayersThePoolsAndChoicesOfEarlierLayers) {
   EXPECT_EQ(stream_weights_of(spec), 4U);
 }
 
+// Three blocks of four pools. A token that sees 14 pools has the candidates of two whole blocks and the last
+// two pools.
+TEST(DeepSeekV41, ChoosesNoMorePoolsThanThereAreCandidates) {
+  IndexerSpec indexer{.top_k = 11,
+                      .pool = 1,
+                      .reads_pools = true,
+                      .candidates = CandidatesSpec{.block_size = 4, .blocks = 3}};
+  EXPECT_EQ(indexer.dense_pools(), 11U);
+  EXPECT_EQ(indexer.chosen_pools(9), 9U);
+  EXPECT_EQ(indexer.chosen_pools(12), 11U);
+  EXPECT_EQ(indexer.chosen_pools(13), 9U);
+  EXPECT_EQ(indexer.chosen_pools(14), 10U);
+  EXPECT_EQ(indexer.chosen_pools(15), 11U);
+  EXPECT_EQ(indexer.chosen_pools(16), 11U);
+  indexer.top_k = 20;
+  EXPECT_EQ(indexer.dense_pools(), 12U);
+  EXPECT_EQ(indexer.chosen_pools(13), 9U);
+  EXPECT_EQ(indexer.chosen_pools(16), 12U);
+  indexer.candidates->chooses_candidates = true;
+  EXPECT_EQ(indexer.dense_pools(), 12U);
+  EXPECT_EQ(indexer.chosen_pools(16), 16U);
+  EXPECT_EQ(indexer.chosen_pools(21), 20U);
+}
+
 // The map is the original code's, of the same tokenizer.
 TEST(DeepSeekV41, FoldsIdsByTheTokenizerBesideTheConfig) {
   const CheckpointConfig config = load_config(reference::fixture("deepseekv41").folder);
-  const json map = read(std::filesystem::path(TP_TEST_DATA) / "engram" / "engram_token_map.json");
+  const json map = read_v41_file(std::filesystem::path(TP_TEST_DATA) / "engram" / "engram_token_map.json");
   EXPECT_EQ(config.hash_table.token_map, map.at("folded_ids").get<std::vector<TokenId>>());
   EXPECT_EQ(parse_config(config.document.text, config.document.file), config);
 }

@@ -227,14 +227,18 @@ TEST(Loading, ReadsOnlyTheRanksElements) {
   }
 }
 
-// Whether the tensor belongs to a vision tower, or to multi-token prediction.
+// Whether the tensor belongs to a vision tower, to tokens of images, or to multi-token prediction.
 bool is_of_another_part(const CheckpointConfig& config, const std::string& tensor) {
-  constexpr std::array kParts = {
-      "vision_tower.",    "multi_modal_projector.", "mm_projector.", "model.vision_", "model.visual.",
-      "model.embed_",     "model.audio_",           "mtp.",          "visual.",       "model.mtp.",
-      "model.mtp_layers."};
+  constexpr std::array kParts = {"vision_tower.",     "multi_modal_projector.",
+                                 "mm_projector.",     "model.vision_",
+                                 "model.visual.",     "model.embed_",
+                                 "model.audio_",      "mtp.",
+                                 "visual.",           "model.mtp.",
+                                 "model.mtp_layers.", "vision.",
+                                 "aligner.",          "image_"};
   const std::string behind = fmt::format(".layers.{}.", config.num_hidden_layers);
   return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
+         tensor.ends_with(".gate.bias_vl") ||
          (config.num_nextn_predict_layers != 0 && tensor.find(behind) != std::string::npos);
 }
 
