@@ -131,11 +131,15 @@ void add_files(const Inspection& found, Lines& lines) {
 void add_compressed_attention(const ModelSpec& spec, Lines& lines) {
   std::map<std::size_t, std::size_t> layers;  // by the size of pools
   std::size_t window = 0;
+  std::size_t readers = 0;  // layers that read the pools of other layers
+  std::size_t choosers = 0;
   for (const BlockSpec& block : spec.blocks) {
     const auto* const compressed = std::get_if<CompressedAttentionSpec>(&block.attention);
     if (compressed == nullptr) continue;
     ++layers[compressed->pool];
     window = compressed->window;
+    if (compressed->shared_pools_layer) ++readers;
+    if (compressed->chooses()) ++choosers;
   }
   const char* name = "compressed attention";
   for (const auto& [pool, count] : layers) {
@@ -143,6 +147,17 @@ void add_compressed_attention(const ModelSpec& spec, Lines& lines) {
     lines.add(std::exchange(name, ""),
               fmt::format("{} tokens{}, in {} layer{}", window, pools, count, count == 1 ? "" : "s"));
   }
+  if (readers == 0) return;
+  lines.add("",
+            fmt::format("{} layers read the pools of earlier layers; {} layers choose", readers, choosers));
+  const IndexerSpec* candidates = nullptr;
+  for (const BlockSpec& block : spec.blocks) {
+    const IndexerSpec* const indexer = indexer_of(block);
+    if (indexer != nullptr && indexer->candidates) candidates = indexer;
+  }
+  if (candidates != nullptr)
+    lines.add("candidates", fmt::format("{} blocks of {}", candidates->candidates->blocks,
+                                        candidates->candidates->block_size));
 }
 
 void add_heads(const Inspection& found, Lines& lines) {

@@ -195,6 +195,22 @@ std::size_t max_chosen(const ModelSpec& spec) {
   return max;
 }
 
+std::size_t candidate_blocks(const ModelSpec& spec) {
+  std::size_t max = 0;
+  for (const BlockSpec& block : spec.blocks) {
+    const IndexerSpec* const indexer = indexer_of(block);
+    if (indexer != nullptr && indexer->candidates) max = std::max(max, indexer->candidates->blocks);
+  }
+  return max;
+}
+
+std::optional<std::size_t> shared_cache_layer(const BlockSpec& block) {
+  if (const auto* const compressed = std::get_if<CompressedAttentionSpec>(&block.attention))
+    return compressed->shared_pools_layer;
+  const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+  return attention != nullptr ? attention->shared_kv_layer : std::nullopt;
+}
+
 bool shares_indexers(const ModelSpec& spec) {
   return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
     const IndexerSpec* const indexer = indexer_of(block);
@@ -206,10 +222,8 @@ bool can_divide_layers(const ModelSpec& spec) {
   if (spec.per_layer_inputs || spec.self_conditioning || altup_of(spec) != nullptr ||
       first_part<Rwkv7Spec>(spec) != nullptr)
     return false;
-  return std::ranges::none_of(spec.blocks, [](const BlockSpec& block) {
-    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
-    return attention != nullptr && attention->shared_kv_layer.has_value();
-  });
+  return std::ranges::none_of(spec.blocks,
+                              [](const BlockSpec& block) { return shared_cache_layer(block).has_value(); });
 }
 
 std::size_t leaf_heads(const ModelSpec& spec) {

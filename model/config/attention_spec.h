@@ -151,6 +151,25 @@ struct LshAttentionSpec {
 // the sum of its positions' keys by weights, which are softmaxes of gates. A token chooses among the pools
 // that end at the token or before it, and also reads the later positions up to its own. Source: Z.ai,
 // GLM-5.3, 2026.
+//
+// With candidates, a layer whose indexer `chooses_candidates` also chooses blocks of pools for the later
+// layers' indexers: the block of the last pool, and those with the highest scores of a pool. The later
+// indexers choose only pools in these blocks. Source: DeepSeek-AI, DeepSeek-V4.1, 2026.
+struct CandidatesSpec {
+  std::size_t block_size = 0;  // pools
+  std::size_t blocks = 0;
+  bool chooses_candidates = false;  // false: the indexer chooses among candidates
+
+  // A token chooses among all pools if it sees no more.
+  std::size_t max_pools() const { return blocks * block_size; }
+  // The candidates of a token that sees this many pools. The last block may have fewer pools than others.
+  std::size_t pools_of(std::size_t seen) const {
+    return seen > max_pools() ? max_pools() - block_size + (seen - 1) % block_size + 1 : seen;
+  }
+
+  bool operator==(const CandidatesSpec&) const = default;
+};
+
 struct IndexerSpec {
   std::size_t num_heads = 0;
   std::size_t head_dim = 0;
@@ -163,11 +182,23 @@ struct IndexerSpec {
   std::size_t pool = 1;  // positions that are chosen together, by one key
   // Attention reads one latent of each chosen pool, not the positions of the pools.
   bool reads_pools = false;
+  // nullopt: the indexer whose choice the layer uses neither chooses candidates nor chooses among them.
+  std::optional<CandidatesSpec> candidates{};
 
-  // Pools that a token chooses if it sees more.
+  // The most pools that a token chooses.
   std::size_t pools() const { return top_k / pool; }
-  // The most positions that a token attends to. It attends to all if it sees no more.
-  std::size_t max_positions() const { return (pools() + 1) * pool - 1; }
+  // A token attends to all pools that it sees, without a choice, if there are no more.
+  std::size_t dense_pools() const {
+    return candidates && candidates->max_pools() < pools() ? candidates->max_pools() : pools();
+  }
+  // Pools that a token chooses if it sees this many.
+  std::size_t chosen_pools(std::size_t seen) const {
+    const bool are_fewer = candidates && !candidates->chooses_candidates;
+    const std::size_t possible = are_fewer ? candidates->pools_of(seen) : seen;
+    return possible < pools() ? possible : pools();
+  }
+  // A token attends to all positions that it sees, without a choice, if there are no more.
+  std::size_t max_positions() const { return (dense_pools() + 1) * pool - 1; }
   // The most positions (or pools) of which a choice consists.
   std::size_t max_chosen() const { return reads_pools ? pools() : max_positions(); }
   // The positions that a token at `position` attends to if it sees more than max_positions().
@@ -207,13 +238,18 @@ struct LatentAttentionSpec {
 // with the RoPE of its first position. If pools overlap, each position has a second key and gate, for the
 // pool after its own. A token sees the pools that end at the token or before it. Index keys are made like
 // latents.
+//
+// In DeepSeek-V4.1, pools may be single positions, which have no gates. Gates have no addends. Index keys are
+// projections of the pools' latents before RoPE. Only some layers make pools, which the layers up to the next
+// such layer also read. Latents, index keys and index queries are rounded to few bits.
 struct CompressedAttentionSpec {
   std::size_t num_attention_heads = 0;
   std::size_t q_lora_rank = 0;
   std::size_t head_dim = 0;
   float scale = 1.0F;  // factor of query . key
   std::optional<RopeSpec> rope;
-  float norm_eps = 1e-6F;  // in all norms, also in that of each query head, which has no gain
+  float norm_eps = 1e-6F;       // in all norms
+  bool query_head_norm = true;  // a norm of each query head, which has no gain
   std::size_t window = 0;
   // Heads form groups. Each group's output is projected to `output_rank` elements, and all of these to the
   // hidden size.
@@ -221,10 +257,20 @@ struct CompressedAttentionSpec {
   std::size_t output_rank = 0;
   std::size_t pool = 0;  // positions; 0: tokens attend to the window only
   bool overlap = false;
+  bool pool_addends = true;      // false: gates have no addends
+  bool keys_of_latents = false;  // index keys are projections of pools' latents
+  bool rounds = false;           // see kernels/rounding.h
+  // The earlier layer whose pools this layer reads. The layer makes no pools.
+  std::optional<std::size_t> shared_pools_layer{};
   std::optional<IndexerSpec> indexer{};  // nullopt: a token attends to all pools that it sees
 
   // Keys, and also gates, that a position has.
   std::size_t series() const { return overlap ? 2 : 1; }
+  bool has_gates() const { return pool > 1; }
+  // Whether the layer makes latents of pools, and index keys.
+  bool makes_pools() const { return pool != 0 && !shared_pools_layer; }
+  // Whether the layer has an indexer, instead of the choice of an earlier layer.
+  bool chooses() const { return indexer && !indexer->is_shared; }
 
   bool operator==(const CompressedAttentionSpec&) const = default;
 };

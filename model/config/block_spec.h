@@ -54,6 +54,10 @@ struct AltUpSpec {
 // output. The matrix m of a token is scale[2] * z + base after softmaxes of rows and Sinkhorn steps. eps is
 // then part of m and of the sums in these steps, instead of v. Source: Xie et al., mHC:
 // Manifold-Constrained Hyper-Connections, 2025.
+//
+// If connections lag, a half reads by the weights w that the half before it has computed. The model's first
+// half reads the first stream, and the final norm reads by the weights of the last half. Source: DeepSeek-AI,
+// DeepSeek-V4.1, 2026.
 struct HyperConnectionSpec {
   std::size_t streams = 0;
   float norm_eps = 1e-6F;
@@ -61,7 +65,10 @@ struct HyperConnectionSpec {
   float magnitude = 2.0F;
   std::size_t sinkhorn_steps = 0;  // 0: streams are not mixed
   bool ends_in_mean = false;
+  bool lags = false;
 
+  // Weights that pass from each half to the next one.
+  std::size_t lagging_weights() const { return lags ? streams : 0; }
   // Weights of a token around a half of a block: w, v and m.
   std::size_t weights() const { return (2 + (sinkhorn_steps > 0 ? streams : 0)) * streams; }
 
@@ -95,17 +102,19 @@ struct DepthAttentionSpec {
 
 // Adds vectors that the last tokens choose from a large table to all streams, before attention. The rows that
 // `hash` chooses, side by side, are projected to a value, and to a key for each stream. The gate of a stream
-// x is sigmoid(sign(d) * sqrt(|d|)), where d = norm(key) . norm(x) / sqrt(hidden_size). The addend is y +
-// silu(convolution(norm(y))), where y = gate * value. The convolution has its own weights for each channel of
-// each stream. Each stream has its own gains. Source: Qwen Team, Qwen3.8-Flash-Next, 2026.
+// x is sigmoid(sign(d) * sqrt(max(|d|, 1e-6))), where d = norm(key) . norm(x) / sqrt(hidden_size). The addend
+// is y = gate * value. With a convolution, it is y + silu(convolution(norm(y))). The convolution has its own
+// weights for each channel of each stream. Each stream has its own gains. Sources: Qwen Team,
+// Qwen3.8-Flash-Next, 2026; DeepSeek, Engram, 2026 (without a convolution).
 struct HashTableSpec {
   NgramHash hash;
   std::size_t row_size = 0;
   std::size_t rows = 0;    // including padding
   std::size_t shards = 1;  // tensors with equal numbers of rows
   std::size_t streams = 1;
-  std::size_t conv_kernel = 0;
+  std::size_t conv_kernel = 0;    // 0: no convolution
   std::size_t conv_dilation = 1;  // tokens from one tap of the convolution to the next
+  bool zero_has_sign = false;     // d = 0 has a sign (copysign); false: the gate of d = 0 is 1/2
   NormSpec norm;
 
   // Elements of a token's rows.
@@ -137,7 +146,7 @@ struct BlockSpec {
   float residual_scale = 1.0F;                     // scales the outputs of both halves
   std::optional<ParallelExpertsSpec> parallel_experts{};
   std::optional<LayerInputSpec> layer_input{};
-  std::optional<HashTableSpec> hash_table{};  // only with hyper-connections of low rank
+  std::optional<HashTableSpec> hash_table{};  // only with hyper-connections
   std::optional<LaurelSpec> laurel{};
   std::optional<AltUpSpec> altup{};
   std::optional<HyperConnectionSpec> hyper_connection{};

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct CompressedAttentionNames {
   std::string sinks;  // a tensor, not a layer
   std::string index_q_b_proj;
   std::string index_weights_proj;
+  // Projections of pools' latents, instead of index_compressor.
+  std::string index_k_proj{};
+  std::string index_k_norm{};
   CompressorNames compressor{};
   CompressorNames index_compressor{};
 };
@@ -47,6 +51,8 @@ inline constexpr std::array kCompressedAttentionTensors =
         {&CompressedAttentionNames::sinks, "attn_sink"},
         {&CompressedAttentionNames::index_q_b_proj, "indexer.wq_b"},
         {&CompressedAttentionNames::index_weights_proj, "indexer.weights_proj"},
+        {&CompressedAttentionNames::index_k_proj, "indexer.wk"},
+        {&CompressedAttentionNames::index_k_norm, "indexer.k_norm"},
     });
 
 inline constexpr std::array kCompressorTensors = std::to_array<PartTensor<CompressorNames>>({
@@ -64,7 +70,16 @@ struct CompressedAttentionConfig {
   double rope_theta = 160000.0;  // in layers with pools
   // [layers] positions of a pool; 0: the layer has a window only.
   std::vector<std::size_t> ratios{};
+  // Whether only some layers make pools, and only some choose, for the layers up to the next such layer.
+  bool has_sources = false;
+  std::vector<std::size_t> pool_sources{};   // layers that make pools, ascending
+  std::vector<std::size_t> index_sources{};  // layers that choose, ascending
+  std::size_t candidate_source = 0;          // the layer that chooses candidates for the later ones
+  std::size_t candidate_block_size = 8;      // pools
+  std::size_t candidate_blocks = 2048;
 
+  // Whether the layer's indexer chooses candidates, or chooses among them.
+  bool has_candidates(std::size_t layer) const { return has_sources && layer >= candidate_source; }
   bool operator==(const CompressedAttentionConfig&) const = default;
 };
 
@@ -74,7 +89,14 @@ inline constexpr std::array kCompressedAttentionNumbers =
         {&CompressedAttentionConfig::head_dim, {"head_dim"}},
         {&CompressedAttentionConfig::o_groups, {"o_groups"}},
         {&CompressedAttentionConfig::o_lora_rank, {"o_lora_rank"}},
+        {&CompressedAttentionConfig::candidate_block_size, {"candidate_block_size"}},
+        {&CompressedAttentionConfig::candidate_blocks, {"candidate_topk_blocks"}},
     });
+
+// The earlier layer whose pools the layer reads; nullopt if it makes its own. The layer has pools.
+std::optional<std::size_t> pool_source_of(const CompressedAttentionConfig& config, std::size_t layer);
+// The layer whose choice the layer uses, which may be the layer itself. The layer has pools.
+std::size_t index_source_of(const CompressedAttentionConfig& config, std::size_t layer);
 
 // Reads the fields of compressed attention. Heads, RoPE, windows, indexers and experts must be read already.
 // Throws CheckpointError and ConfigError; `where` names the file.

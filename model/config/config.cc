@@ -14,6 +14,7 @@
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
 #include "model/files/printable.h"
+#include "model/tokenizer/folded_tokens.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -345,6 +346,19 @@ CheckpointConfig read_config(const nlohmann::json& document, const std::string& 
   return config;
 }
 
+// Hash tables by folded ids need the tokenizer. The folded ids become a field of the document, because all
+// ranks read the config from it. Without tokenizer.json there are none, which is enough for synthetic
+// weights.
+CheckpointConfig with_token_map(CheckpointConfig config, nlohmann::json document,
+                                const std::filesystem::path& file) {
+  const HashTableConfig& table = config.hash_table;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const bool is_complete = table.folded_vocab_size == 0 || table.layers.empty() || !table.token_map.empty();
+  if (is_complete || !has_file(folder / "tokenizer.json")) return config;
+  document[kTokenMap] = folded_tokens(Tokenizer::load(folder));
+  return read_config(document, file.string(), file.parent_path());
+}
+
 }  // namespace
 
 std::size_t rotary_dim(const CheckpointConfig& config) {
@@ -360,7 +374,8 @@ CheckpointConfig load_config(const std::filesystem::path& file) {
   const bool is_folder = std::filesystem::is_directory(file);
   const std::filesystem::path path = is_folder ? file / "config.json" : file;
   if (is_folder && !has_file(path)) refuse_other_folders(file);
-  return read_config(read_json_file(path), path.string(), path.parent_path());
+  const nlohmann::json document = read_json_file(path);
+  return with_token_map(read_config(document, path.string(), path.parent_path()), document, path);
 }
 
 CheckpointConfig parse_config(const std::string& text, const std::string& name) {

@@ -8,7 +8,8 @@
 
 namespace tp {
 
-// Reads `file`; if it is a folder, reads its config.json or GGUF file. Throws CheckpointError if the file
+// Reads `file`; if it is a folder, reads its config.json or GGUF file. If the model has hash tables by folded
+// ids, also reads the tokenizer in the same folder. Throws CheckpointError if the file
 // cannot be read, or if a value is missing or has the wrong type. Throws ConfigError if a value is invalid.
 CheckpointConfig load_config(const std::filesystem::path& file);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/config/part_table.h"
+#include "tp/token_id.h"
 
 #include <array>
 #include <cstddef>
@@ -53,7 +54,7 @@ inline constexpr std::array kSelfConditioningTensors = std::to_array<PartTensor<
     {&SelfConditioningNames::down_proj, "down_proj"},
 });
 
-// A hash table before attention (HashTableSpec).
+// A hash table before attention (HashTableSpec). Empty names are absent.
 struct HashTableNames {
   std::string table{};       // one tensor, or
   std::string shards{};      // tensors with equal numbers of rows: followed by the shard's number
@@ -61,8 +62,11 @@ struct HashTableNames {
   std::string constants{};   // prefix of the hash's constants, which checkpoints contain and GGUF files don't
   std::string key_proj{};
   std::string value_proj{};
+  std::string key_value_proj{};  // instead of the two: the rows of keys, then those of the value
   std::string key_norm{};
   std::string query_norm{};
+  std::string key_gain{};  // instead of the norms: tensors, [streams, hidden_size], whose names are whole
+  std::string query_gain{};
   std::string conv_norm{};
   std::string conv{};
 };
@@ -77,13 +81,24 @@ inline constexpr std::array kHashTableTensors = std::to_array<PartTensor<HashTab
     {&HashTableNames::query_norm, "norm_query", "ple_norm_query", gguf_norm, false},
     {&HashTableNames::conv_norm, "norm_conv", "ple_norm_conv", gguf_norm, false},
     {&HashTableNames::conv, "conv1d", "ple_conv1d", nullptr, false},
+    {&HashTableNames::key_value_proj},
+    {&HashTableNames::key_gain, "", "", nullptr, false},
+    {&HashTableNames::query_gain, "", "", nullptr, false},
+});
+
+// This part under DeepSeek's names.
+inline constexpr std::array kEngramTensors = std::to_array<PartTensor<HashTableNames>>({
+    {&HashTableNames::table, "embed"},
+    {&HashTableNames::key_value_proj, "wkv"},
+    {&HashTableNames::key_gain, "k_weight"},
+    {&HashTableNames::query_gain, "q_weight"},
 });
 
 struct HashTableConfig {
   std::vector<std::size_t> layers{};  // layers with a table; empty: none
   std::size_t embed_dim = 0;          // elements of a token's rows; 0: the family has no tables
-  std::size_t conv_kernel = 0;
-  std::size_t ngram_size = 0;  // tokens of the longest n-gram
+  std::size_t conv_kernel = 0;        // 0: no convolution
+  std::size_t ngram_size = 0;         // tokens of the longest n-gram
   std::size_t heads_per_ngram = 0;
   std::size_t vocab_size_base = 0;  // the smallest possible number of a head's rows
   std::size_t rows_multiple = 1;    // divides the number of rows of a table
@@ -93,6 +108,11 @@ struct HashTableConfig {
   std::vector<std::uint64_t> multipliers{};
   std::vector<std::uint64_t> sizes{};
   std::optional<std::size_t> boundary{};  // empty: the first eos_token_id
+  // DeepSeek's tables, which are looked up by folded ids.
+  std::size_t folded_vocab_size = 0;  // number of folded ids; 0: ids are not folded
+  std::size_t row_size = 0;
+  std::vector<std::size_t> rows{};   // [layers] or empty: rows of each table
+  std::vector<TokenId> token_map{};  // the folded id of each token; empty: there is no tokenizer
 
   bool operator==(const HashTableConfig&) const = default;
 };
@@ -106,6 +126,17 @@ inline constexpr std::array kHashTableNumbers = std::to_array<PartNumber<HashTab
     {&HashTableConfig::rows_multiple, {"make_ngram_vocab_size_divisible_by"}},
     {&HashTableConfig::shards, {"split_ngram_parts"}},
 });
+
+inline constexpr std::array kEngramNumbers = std::to_array<PartNumber<HashTableConfig>>({
+    {&HashTableConfig::ngram_size, {"engram_max_ngram_size"}},
+    {&HashTableConfig::heads_per_ngram, {"engram_n_heads"}},
+    {&HashTableConfig::row_size, {"engram_head_dim"}},
+    {&HashTableConfig::vocab_size_base, {"engram_vocab_size"}},
+    {&HashTableConfig::folded_vocab_size, {"engram_compressed_vocab_size"}},
+});
+
+// The field of config.json that holds HashTableConfig::token_map. load_config adds it.
+inline constexpr const char* kTokenMap = "engram_token_map";
 
 struct LayerInputConfig {
   std::size_t hidden_size = 0;  // 0: no inputs per layer

@@ -108,6 +108,8 @@ std::uint64_t constant_of_hash(const JsonNode& node) {
   return static_cast<std::uint64_t>(node.integer_below(kLimit));
 }
 
+constexpr std::size_t kMaxVocabSize = std::size_t{1} << 24;  // ids are kept as floats
+
 // Layers are counted from 1. GGUF files have the constants of hashes.
 void read_hash_tables(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   constexpr std::size_t kMax = 65536;
@@ -142,10 +144,75 @@ void read_hash_tables(const JsonNode& fields, const std::string& where, Checkpoi
                        "{}: ple_conv_kernel_size must be at most 256 and split_ngram_parts at most {}, found "
                        "{} and {}; check config.json",
                        where, kMax, table.conv_kernel, table.shards);
-  require<ConfigError>(config.vocab_size < std::size_t{1} << 24,
+  require<ConfigError>(config.vocab_size < kMaxVocabSize,
                        "{}: vocab_size must be less than 16777216 with hash tables, found {}; use another "
                        "model",
                        where, config.vocab_size);
+}
+
+// Layers are counted from 0, and their order is that of the tables' constants.
+void read_layers_of_engram(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  HashTableConfig& table = config.hash_table;
+  table.layers = fields.list_or_empty("engram_layer_ids", &JsonNode::count);
+  table.rows = fields.list_or_empty("engram_num_embeddings", &JsonNode::size);
+  const std::set<std::size_t> layers(table.layers.begin(), table.layers.end());
+  require<ConfigError>(
+      layers.size() == table.layers.size() && (layers.empty() || *layers.rbegin() < config.num_hidden_layers),
+      "{}: engram_layer_ids must be different layers below {} (num_hidden_layers), found {}; check "
+      "config.json",
+      where, config.num_hidden_layers, fmt::join(table.layers, ", "));
+  require<ConfigError>(table.rows.empty() || table.rows.size() == table.layers.size(),
+                       "{}: engram_num_embeddings must have a number for each of the {} layers in "
+                       "engram_layer_ids, found {}; check config.json",
+                       where, table.layers.size(), table.rows.size());
+}
+
+// The token for padding has two names in published files.
+void read_padding_of_engram(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  HashTableConfig& table = config.hash_table;
+  const std::size_t pad = fields.count_or("engram_pad_token_id", table.boundary.value_or(0));
+  table.boundary = fields.count_or("engram_pad_id", pad);
+  require<ConfigError>(!fields.has("engram_pad_token_id") || table.boundary == pad,
+                       "{}: engram_pad_id must be engram_pad_token_id, {}, found {}; leave one of them out",
+                       where, pad, *table.boundary);
+  const std::size_t tokens = table.token_map.empty() ? config.vocab_size : table.token_map.size();
+  require<ConfigError>(pad < tokens,
+                       "{}: engram_pad_token_id must be the id of one of the {} tokens, found {}; check "
+                       "config.json",
+                       where, tokens, pad);
+}
+
+// DeepSeek's tables.
+void read_engram(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  constexpr std::size_t kMaxHeads = 65536;
+  HashTableConfig& table = config.hash_table;
+  if (table.folded_vocab_size == 0) return;  // a family without such tables
+  read_numbers(kEngramNumbers, fields, table);
+  require<ConfigError>(
+      table.ngram_size >= 2 && table.ngram_size <= 64 &&
+          table.heads_per_ngram <= kMaxHeads / table.ngram_size && table.row_size <= kMaxHeads,
+      "{}: engram_max_ngram_size must be 2 to 64, engram_max_ngram_size x engram_n_heads at "
+      "most {}, and engram_head_dim at most {}, found {}, {} heads and {}; check config.json",
+      where, kMaxHeads, kMaxHeads, table.ngram_size, table.heads_per_ngram, table.row_size);
+  table.embed_dim = (table.ngram_size - 1) * table.heads_per_ngram * table.row_size;
+  require<ConfigError>(config.vocab_size < kMaxVocabSize && table.folded_vocab_size < kMaxVocabSize,
+                       "{}: vocab_size and engram_compressed_vocab_size must be less than {}, found {} and "
+                       "{}; use another model",
+                       where, kMaxVocabSize, config.vocab_size, table.folded_vocab_size);
+  read_layers_of_engram(fields, where, config);
+  const auto folded_id = [](const JsonNode& id) {
+    return static_cast<TokenId>(id.integer_below(std::int64_t{kMaxVocabSize}));
+  };
+  table.token_map = fields.list_or_empty(kTokenMap, folded_id);
+  const auto largest = std::ranges::max_element(table.token_map);
+  const std::size_t found = largest == table.token_map.end() ? 0 : static_cast<std::size_t>(*largest) + 1;
+  require<ConfigError>(
+      table.token_map.empty() || found == table.folded_vocab_size,
+      "{}: engram_compressed_vocab_size must be {}, the number of tokens in tokenizer.json "
+      "that differ in more than case, accents and white space, found {}; use config.json and "
+      "tokenizer.json of the same checkpoint",
+      where, found, table.folded_vocab_size);
+  read_padding_of_engram(fields, where, config);
 }
 
 // The streams are as many as the sums that layers begin, and one more.
@@ -235,6 +302,7 @@ void read_mixed_layers(const JsonNode& fields, const std::string& where, Checkpo
   if (config.low_rank_connection.count != 0)
     read_numbers(kLowRankConnectionNumbers, fields, config.low_rank_connection);
   read_hash_tables(fields, where, config);
+  read_engram(fields, where, config);
   read_attention_residuals(fields, where, config);
   read_gating(fields, config);
   read_heads_of_layers(fields, where, config);

@@ -192,7 +192,7 @@ struct ModelSpec {
   std::optional<NextTokenSpec> next_token{};  // set for multi-token prediction layers
   std::optional<DrafterSpec> drafter{};       // set for trained drafters
   bool tied_embeddings = false;
-  // Parameters of tensors that the original code has and never uses. Published numbers of parameters include
+  // Parameters of tensors that the original code has and never uses for texts. Published numbers of parameters include
   // them.
   std::size_t unused_parameters = 0;
   bool lm_head_bias = false;
@@ -236,6 +236,12 @@ inline const AltUpSpec* altup_of(const ModelSpec& spec) {
 inline const HyperConnectionSpec* hyper_connection_of(const ModelSpec& spec) {
   return !spec.blocks.empty() && spec.blocks.front().hyper_connection ? &*spec.blocks.front().hyper_connection
                                                                       : nullptr;
+}
+
+// Weights of streams that a token has between blocks, in addition to its streams.
+inline std::size_t stream_weights_of(const ModelSpec& spec) {
+  const HyperConnectionSpec* const connection = hyper_connection_of(spec);
+  return connection != nullptr ? connection->lagging_weights() : 0;
 }
 
 // The hyper-connections of low rank of all blocks; null if the model has none.
@@ -286,6 +292,9 @@ const Part* first_part(const ModelSpec& spec) {
 // The first Mamba-2 mixer, instead of attention or beside it; null if there is none.
 const MambaSpec* first_mixer(const ModelSpec& spec);
 
+// The earlier layer whose keys and values, or pools, the block reads; nullopt if it caches its own.
+std::optional<std::size_t> shared_cache_layer(const BlockSpec& block);
+
 // A block's indexer, its own or one that it shares; null if it has none.
 const IndexerSpec* indexer_of(const BlockSpec& block);
 // A block's indexer of blocks; null if it has none.
@@ -294,6 +303,8 @@ const BlockIndexerSpec* block_indexer_of(const BlockSpec& block);
 const PooledIndexerSpec* pooled_indexer_of(const BlockSpec& block);
 // The most positions (or pools) that any indexer of latents chooses for a token; 0 if there are no indexers.
 std::size_t max_chosen(const ModelSpec& spec);
+// The number of blocks of candidates that indexers choose for a token; 0 if there are no candidates.
+std::size_t candidate_blocks(const ModelSpec& spec);
 // The indexer of the first layer that has one; null: none.
 const IndexerSpec* first_indexer(const ModelSpec& spec);
 // Whether any layer uses the choice of another layer's indexer.

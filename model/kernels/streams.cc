@@ -209,7 +209,7 @@ void sum_streams(TensorView<const float> weights, TensorView<const float> stream
 }
 
 void gate_by_agreement(TensorView<const float> keys, TensorView<const float> queries,
-                       TensorView<const float> value, TensorView<float> out) {
+                       TensorView<const float> value, bool zero_has_sign, TensorView<float> out) {
   if (out.empty()) return;
   const std::size_t size = value.columns();
   assert(keys.columns() == out.columns() && queries.columns() == out.columns());
@@ -218,7 +218,8 @@ void gate_by_agreement(TensorView<const float> keys, TensorView<const float> que
       for (std::size_t first = 0; first < out.columns(); first += size) {
         const float d = product(keys.row(token) + first, queries.row(token) + first, size) /
                         std::sqrt(static_cast<float>(size));
-        const float root = d == 0.0F ? 0.0F : std::copysign(std::sqrt(std::max(std::abs(d), 1e-6F)), d);
+        const bool is_zero = d == 0.0F && !zero_has_sign;
+        const float root = is_zero ? 0.0F : std::copysign(std::sqrt(std::max(std::abs(d), 1e-6F)), d);
         const float gate = 1.0F / (1.0F + std::exp(-root));
         for (std::size_t i = 0; i < size; ++i) out.row(token)[first + i] = gate * value.row(token)[i];
       }

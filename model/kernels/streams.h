@@ -31,10 +31,10 @@ void sigmoid_gates(float factor, float addend, TensorView<float> x);
 void sum_streams(TensorView<const float> weights, TensorView<const float> streams, TensorView<float> out);
 
 // out[s] = sigmoid(sign(d) * sqrt(max(|d|, 1e-6))) * value for each stream s, with d = keys[s] . queries[s] /
-// sqrt(size), and the sigmoid of 0 if d is 0. keys, queries, out: [tokens, streams * size], value: [tokens,
-// size].
+// sqrt(size). If d is 0, its sign is 0, or with `zero_has_sign` that of the floating-point number. keys,
+// queries, out: [tokens, streams * size], value: [tokens, size].
 void gate_by_agreement(TensorView<const float> keys, TensorView<const float> queries,
-                       TensorView<const float> value, TensorView<float> out);
+                       TensorView<const float> value, bool zero_has_sign, TensorView<float> out);
 
 // Copies the first columns of `from`, as many as `to` has.
 void copy_rows(TensorView<const float> from, TensorView<float> to);

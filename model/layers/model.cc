@@ -39,13 +39,16 @@ Residual Model::begin(Communicator* comm, const StepContext& step, const StageLi
   if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), step};
   if (self_conditioning_) return {comm, (*self_conditioning_)(comm, (*embedding_)(step), step), step};
   if (stage_.is_first())
-    return {comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, step};
-  const TensorView<float> x = step.workspace.take(step.batch.tokens.size(), streams_ * hidden_size_);
+    return {
+        comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, stream_weights_,
+        step};
+  const TensorView<float> x =
+      step.workspace.take(step.batch.tokens.size(), streams_ * hidden_size_ + stream_weights_);
   if (comm != nullptr) {
     links.receive(x);
     if (sends_choice(step.batch)) links.receive(step.chosen);
   }
-  return {comm, x, step, streams_};
+  return {comm, x, step, streams_, stream_weights_};
 }
 
 void Model::capture(std::size_t layers, TensorView<const float> stream, const Batch& batch) const {
@@ -81,6 +84,7 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
   if (first_values_ != 0) step.first_values = workspace.take(batch.tokens.size(), first_values_);
   if (drafter_input_) inputs = workspace.take(batch.tokens.size(), hidden_size_);
   if (max_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), max_chosen_);
+  if (candidate_blocks_ != 0) step.candidates = workspace.take(batch.tokens.size(), candidate_blocks_);
   Residual residual = begin(comm, step, links, inputs);
   if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.stream(0), step, inputs);
   if (altup_) altup_->begin(residual, step);

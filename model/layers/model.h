@@ -191,6 +191,7 @@ class Model {
   Stage stage_;
   std::size_t hidden_size_ = 0;
   std::size_t streams_ = 1;
+  std::size_t stream_weights_ = 0;  // weights that a token has between blocks, after its streams
   std::shared_ptr<const VocabShard> embed_tokens_;
   std::optional<VocabParallelEmbedding> embedding_;
   std::optional<Norm> embedding_norm_;
@@ -212,6 +213,7 @@ class Model {
   std::variant<std::monostate, LastConnection, LowRankConnection, DepthAttention> last_connection_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t max_chosen_ = 0;            // positions that an indexer chooses; 0: there are no indexers
+  std::size_t candidate_blocks_ = 0;      // see StepContext::candidates
   bool shares_indexers_ = false;          // whether layers use the choice of an earlier layer's indexer
   std::size_t first_values_ = 0;          // see StepContext::first_values: elements of a token
   std::size_t first_layer_ = 0;           // cache index of the first block; above 0 only in `encoder_`

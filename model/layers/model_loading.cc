@@ -263,6 +263,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   stage_ = stage;
   hidden_size_ = spec.hidden_size;
   streams_ = streams_of(spec);
+  stream_weights_ = stream_weights_of(spec);
   ropes_ = distinct_ropes(spec);
   const bool predicts_with_embedding = stage.is_last() && (spec.tied_embeddings || !spec.has_lm_head);
   embed_tokens_ = others.embedding;
@@ -299,6 +300,7 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
   altup_ = load_altup(loader, spec, names.altup_streams);
   blocks_ = load_blocks(loader, spec, names, stage.layers(spec.blocks.size()));
   max_chosen_ = max_chosen(spec);
+  candidate_blocks_ = candidate_blocks(spec);
   shares_indexers_ = shares_indexers(spec);
   first_values_ = elements_of_first_values(spec, loader.tp());
   if (stage.is_last()) {

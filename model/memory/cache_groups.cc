@@ -65,17 +65,11 @@ struct Alike {
   }
 };
 
-// The earlier layer whose keys and values the layer uses.
-std::optional<std::size_t> shared_layer(const BlockSpec& block) {
-  const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
-  return attention != nullptr ? attention->shared_kv_layer : std::nullopt;
-}
-
 // The layers that have blocks of their own, by window.
 std::vector<Alike> alike_layers(const ModelSpec& spec, std::size_t ranks) {
   std::vector<Alike> kinds;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    if (!keeps_keys(spec.blocks[layer]) || shared_layer(spec.blocks[layer])) continue;
+    if (!keeps_keys(spec.blocks[layer]) || shared_cache_layer(spec.blocks[layer])) continue;
     const CacheWindow window = window_of(spec.blocks[layer]);
     auto kind = std::ranges::find(kinds, window, &Alike::window);
     if (kind == kinds.end()) kind = kinds.insert(kind, {window, {}, {}});
@@ -142,7 +136,8 @@ CacheGroups groups_of_stack(const ModelSpec& spec, std::size_t ranks) {
                    groups);
   }
   for (std::size_t layer = 0; layer < layers; ++layer) {
-    if (const auto shared = shared_layer(spec.blocks[layer])) groups.places[layer] = groups.places[*shared];
+    if (const auto shared = shared_cache_layer(spec.blocks[layer]))
+      groups.places[layer] = groups.places[*shared];
   }
   return groups;
 }

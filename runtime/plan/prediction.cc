@@ -37,7 +37,7 @@ double speed_of(const EnginePlan& plan, std::size_t rank) {
 // indexers have chosen.
 std::size_t stage_output(const ModelSpec& spec, std::size_t context) {
   const std::size_t chosen = shares_indexers(spec) ? max_chosen(spec) : 0;
-  return streams_of(spec) * spec.hidden_size + (context >= chosen ? chosen : 0);
+  return streams_of(spec) * spec.hidden_size + stream_weights_of(spec) + (context >= chosen ? chosen : 0);
 }
 
 }  // namespace

@@ -136,6 +136,10 @@ NextTokenNames next_token_with_final_layernorm(const std::string& prefix);
 // Ignores multi-token prediction layers, which are stored after the last layer.
 void ignore_next_token_layers(const CheckpointConfig& config, TensorNames& names);
 
+// Gives the layers in engram_layer_ids DeepSeek's hash tables, for all streams of mHC. Throws ConfigError if
+// engram_num_embeddings has other numbers of rows than follow from the other fields.
+void set_engram_tables(const CheckpointConfig& config, ModelSpec& spec);
+
 // hidden_act. Throws ConfigError if the activation is not supported.
 Activation activation_of(const CheckpointConfig& config);
 

@@ -1,5 +1,6 @@
 // DeepSeek-V4: compressed attention, hyper-connections that mix streams, and experts that the first layers
-// choose by the token.
+// choose by the token. DeepSeek-V4.1: layers share pools and choices, connections lag, and no layer chooses
+// by the token.
 #include "model/config/config.h"
 #include "model/config/families/common.h"
 
@@ -28,13 +29,32 @@ CompressedAttentionSpec compressed_attention(const CheckpointConfig& config, std
   if (spec.pool == 0) return spec;
   spec.rope = {compressed.rope_theta, config.rope_scaling, rotary_dim(config)};
   spec.rope->scaling.attention_factor = spec.rope->scaling.score_factor = 1.0;
-  if (spec.pool != kOverlappingRatio) return spec;
-  spec.overlap = true;
+  if (!compressed.has_sources && spec.pool != kOverlappingRatio) return spec;
+  spec.overlap = !compressed.has_sources;
   spec.indexer = IndexerSpec{.num_heads = config.indexer.n_heads,
                              .head_dim = config.indexer.head_dim,
                              .top_k = config.indexer.topk * spec.pool,
                              .pool = spec.pool,
                              .reads_pools = true};
+  return spec;
+}
+
+// All layers with pools have an indexer, or the choice of an earlier layer.
+CompressedAttentionSpec shared_compressed_attention(const CheckpointConfig& config, std::size_t layer) {
+  const CompressedAttentionConfig& compressed = config.compressed;
+  CompressedAttentionSpec spec = compressed_attention(config, layer);
+  spec.query_head_norm = false;
+  spec.rounds = true;
+  if (spec.pool == 0) return spec;
+  spec.pool_addends = false;
+  spec.keys_of_latents = true;
+  spec.shared_pools_layer = pool_source_of(compressed, layer);
+  const std::size_t source = index_source_of(compressed, layer);
+  spec.indexer->is_shared = source != layer;
+  if (compressed.has_candidates(source))
+    spec.indexer->candidates = CandidatesSpec{.block_size = compressed.candidate_block_size,
+                                              .blocks = compressed.candidate_blocks,
+                                              .chooses_candidates = source == compressed.candidate_source};
   return spec;
 }
 
@@ -69,6 +89,18 @@ ModelSpec deepseek_v4_spec(const CheckpointConfig& config) {
   return spec;
 }
 
+ModelSpec deepseek_v41_spec(const CheckpointConfig& config) {
+  ModelSpec spec = deepseek_v4_spec(config);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    spec.blocks[layer].attention = shared_compressed_attention(config, layer);
+    spec.blocks[layer].hyper_connection->lags = true;
+  }
+  // bias_vl, of the routers of tokens of images
+  spec.unused_parameters = spec.blocks.size() * config.num_experts;
+  set_engram_tables(config, spec);
+  return spec;
+}
+
 BlockNames deepseek_v4_block(const std::string& prefix) {
   BlockNames names;
   names.input_norm = prefix + "attn_norm";
@@ -90,6 +122,12 @@ BlockNames deepseek_v4_block(const std::string& prefix) {
   names.experts.shared_expert = {.gate_proj = shared + parts.gate_proj,
                                  .up_proj = shared + parts.up_proj,
                                  .down_proj = shared + parts.down_proj};
+  return names;
+}
+
+BlockNames deepseek_v41_block(const std::string& prefix) {
+  BlockNames names = deepseek_v4_block(prefix);
+  names.hash_table = usual_names(kEngramTensors, prefix + "engram.");
   return names;
 }
 
@@ -127,6 +165,24 @@ Family deepseek_v4() {
   family.defaults.experts.routed_scaling_factor = 1.5;
   family.defaults.experts.swiglu_limit = 10.0;
   family.defaults.experts.num_hash_layers = 3;
+  return family;
+}
+
+// Tensors of images, and bias_vl, which is for their tokens, are left out.
+Family deepseek_v41() {
+  Family family = derived(deepseek_v4(), "DeepseekV41ForCausalLM", deepseek_v41_spec, deepseek_v41_block);
+  family.names.last_connection = {};
+  family.names.buffers.push_back(".ffn.gate.bias_vl");
+  family.fixed_fields.push_back({"gate_temp", "1"});
+  family.defaults.experts.num_hash_layers = 0;
+  family.defaults.compressed.has_sources = true;
+  family.defaults.compressed.q_lora_rank = 1280;
+  family.defaults.hash_table = {.ngram_size = 4,
+                                .heads_per_ngram = 8,
+                                .vocab_size_base = 16'000'000,
+                                .boundary = 2,
+                                .folded_vocab_size = 99'092,
+                                .row_size = 256};
   return family;
 }
 

@@ -1,8 +1,8 @@
 #include "model/layers/attention/compressed_attention.h"
 
 #include "model/kernels/elementwise.h"
-#include "model/kernels/index_keys.h"
 #include "model/kernels/rope.h"
+#include "model/kernels/rounding.h"
 #include "model/kernels/streams.h"
 #include "model/layers/attention/chosen_attention.h"
 #include "model/layers/attention/host_attention.h"
@@ -24,14 +24,13 @@ std::vector<OwnedRows> down_rows(const CompressedAttentionSpec& spec, std::size_
       {{names.q_a_proj, {spec.q_lora_rank, hidden_size}, "q_lora_rank", "hidden_size"},
        {0, spec.q_lora_rank}},
       {{names.kv_proj, {spec.head_dim, hidden_size}, "head_dim", "hidden_size"}, {0, spec.head_dim}}};
-  const auto append = [&](const std::vector<OwnedRows>& more) {
-    rows.insert(rows.end(), more.begin(), more.end());
-  };
-  if (spec.pool != 0) append(Compressor::down_rows(spec, spec.head_dim, hidden_size, names.compressor));
-  if (!spec.indexer) return rows;
-  append(Compressor::down_rows(spec, spec.indexer->head_dim, hidden_size, names.index_compressor));
+  if (spec.makes_pools()) {
+    for (const OwnedRows& more : LatentPools::down_rows(spec, hidden_size, names)) rows.push_back(more);
+  }
+  if (!spec.chooses()) return rows;
   const std::size_t heads = spec.indexer->num_heads;
-  append({{{names.index_weights_proj, {heads, hidden_size}, "index_n_heads", "hidden_size"}, {0, heads}}});
+  rows.push_back(
+      {{names.index_weights_proj, {heads, hidden_size}, "index_n_heads", "hidden_size"}, {0, heads}});
   return rows;
 }
 
@@ -52,6 +51,16 @@ NormSpec norm_of(const CompressedAttentionSpec& spec, bool gain) {
   return {.eps = spec.norm_eps, .gain = gain};
 }
 
+std::optional<Norm> query_norm(const CompressedAttentionSpec& spec) {
+  if (!spec.query_head_norm) return std::nullopt;
+  return Norm(norm_of(spec, false), std::vector<float>(spec.head_dim, 1.0F), {});
+}
+
+// Rows of earlier tokens' latents in the state.
+RecentRows window_rows(const CompressedAttentionSpec& spec) {
+  return {spec.window - 1, spec.window - 1, spec.head_dim, 0};
+}
+
 }  // namespace
 
 CompressedAttention::CompressedAttention(WeightLoader& loader, const CompressedAttentionSpec& spec,
@@ -69,23 +78,14 @@ CompressedAttention::CompressedAttention(WeightLoader& loader, const CompressedA
       down_proj_(loader, down_rows(spec, hidden_size, names), false),
       q_a_norm_(loader, names.q_a_norm, spec.q_lora_rank, norm_of(spec, true), "q_lora_rank"),
       q_b_proj_(loader, query_rows(spec, names.q_b_proj, heads), false),
-      q_norm_(norm_of(spec, false), std::vector<float>(spec.head_dim, 1.0F), {}),
+      q_norm_(query_norm(spec)),
       kv_norm_(loader, names.kv_norm, spec.head_dim, norm_of(spec, true), "head_dim"),
       sinks_(loader.part_of_vector(names.sinks, spec.num_attention_heads, heads, "num_attention_heads")),
-      pools_(load_pools(loader, spec, names)),
-      output_(loader, spec, hidden_size, names, heads) {}
-
-std::optional<CompressedAttention::Pools> CompressedAttention::load_pools(
-    WeightLoader& loader, const CompressedAttentionSpec& spec, const CompressedAttentionNames& names) {
-  if (spec.pool == 0) return std::nullopt;
-  const std::size_t window = spec.window - 1;
-  const RecentRows rows(window, window, spec.head_dim, 0);
-  Pools pools{rows, Compressor(loader, spec, spec.head_dim, names.compressor, rows.floats())};
-  if (!spec.indexer) return pools;
-  pools.index_compressor.emplace(loader, spec, spec.indexer->head_dim, names.index_compressor,
-                                 pools.state_floats());
-  pools.index_q_proj.emplace(loader, index_query_rows(spec, names.index_q_b_proj), false);
-  return pools;
+      output_(loader, spec, hidden_size, names, heads) {
+  if (spec.pool == 0) return;
+  window_ = window_rows(spec);
+  if (spec.makes_pools()) pools_.emplace(loader, spec, names, window_->floats());
+  if (spec.chooses()) index_q_proj_.emplace(loader, index_query_rows(spec, names.index_q_b_proj), false);
 }
 
 void CompressedAttention::rotate(TensorView<float> x, std::size_t size, TensorView<const float> sine,
@@ -105,14 +105,19 @@ PartialSum CompressedAttention::operator()(TensorView<const float> x, const Step
     const TensorView<float> down = down_proj_(x, step);
     const TensorView<float> query_latent = q_a_norm_(down.columns_from(0, spec_.q_lora_rank), step.workspace);
     const TensorView<float> query = q_b_proj_(query_latent, step);
-    q_norm_.apply_in_place(query);
+    if (q_norm_) q_norm_->apply_in_place(query);
     rotate(query, spec_.head_dim, angles.sine, step);
     const TensorView<float> latent =
         kv_norm_(down.columns_from(spec_.q_lora_rank, spec_.head_dim), step.workspace);
     rotate(latent, spec_.head_dim, angles.sine, step);
-    if (pools_) {
+    if (spec_.rounds) kernels::round_blocks_to_fp8(spec_.head_dim, latent);
+    if (window_) {
       const std::size_t before = spec_.q_lora_rank + spec_.head_dim;
-      remember_pools(query_latent, down.columns_from(before, down.columns() - before), step, cache);
+      const std::size_t of_pools = pools_ ? LatentPools::down_size(spec_) : 0;
+      if (pools_) pools_->remember(down.columns_from(before, of_pools), step, cache);
+      const TensorView<float> weight =
+          down.columns_from(before + of_pools, down.columns() - before - of_pools);
+      if (!choose(query_latent, weight, step, cache) && pools_) wait_for_host(step);
       attend_to_pools(query, latent, step, cache, out);
     } else {
       attend_to_window(query, latent, step, cache, out);
@@ -153,38 +158,27 @@ void CompressedAttention::attend_to_window(TensorView<const float> query, Tensor
   tp::attend(args, step);
 }
 
-void CompressedAttention::remember_pools(TensorView<const float> query_latent, TensorView<float> for_pools,
-                                         const StepContext& step, const kernels::PagedCache& cache) const {
+bool CompressedAttention::choose(TensorView<const float> query_latent, TensorView<float> weight,
+                                 const StepContext& step, const kernels::PagedCache& cache) const {
+  if (!index_q_proj_ || !may_choose(*spec_.indexer, step, cache)) return false;
+  const IndexerSpec& indexer = *spec_.indexer;
   const Workspace::Frame frame(step.workspace);
-  const std::size_t of_latents = Compressor::down_size(spec_, spec_.head_dim);
-  for (const Compressor::Pool& pool : pools_->compressor.close(for_pools.columns_from(0, of_latents), step))
-    kernels::store_pool_latent(pool.vector, pool.number, pool.span->block_table, cache);
-  if (spec_.indexer) {
-    const IndexerSpec& indexer = *spec_.indexer;
-    const std::size_t of_keys = Compressor::down_size(spec_, indexer.head_dim);
-    for (const Compressor::Pool& pool :
-         pools_->index_compressor->close(for_pools.columns_from(of_latents, of_keys), step))
-      kernels::store_index_key(pool.vector, pool.number, pool.span->block_table, cache);
-    if (may_choose(indexer, step, cache)) {
-      const TensorView<float> query = (*pools_->index_q_proj)(query_latent, step);
-      rotate(query, indexer.head_dim, step.angles(*spec_.rope).sine, step);
-      // The usual factor of query . key is part of the weights, because a positive factor passes max(0, x).
-      const TensorView<float> weight = for_pools.columns_from(of_latents + of_keys, indexer.num_heads);
-      kernels::scale(1.0F / std::sqrt(static_cast<float>(indexer.num_heads * indexer.head_dim)), weight);
-      if (choose_by_index({query, weight}, indexer, step, cache)) return;
-    }
-  }
-  wait_for_host(step);
+  const TensorView<float> query = (*index_q_proj_)(query_latent, step);
+  rotate(query, indexer.head_dim, step.angles(*spec_.rope).sine, step);
+  if (spec_.rounds) kernels::round_blocks_to_fp4(indexer.head_dim, query);
+  // The usual factor of query . key is part of the weights, because a positive factor passes max(0, x).
+  kernels::scale(1.0F / std::sqrt(static_cast<float>(indexer.num_heads * indexer.head_dim)), weight);
+  return choose_by_index({query, weight}, indexer, step, cache);
 }
 
 void CompressedAttention::attend_to_pools(TensorView<const float> query, TensorView<const float> latent,
                                           const StepContext& step, const kernels::PagedCache& cache,
                                           TensorView<float> out) const {
-  const PooledWindow reader(spec_, pools_->window, latent, step, cache);
+  const PooledWindow reader(spec_, *window_, latent, step, cache);
   const kernels::AttentionArgs args = args_of(query, reader.copies(), reader.blocks(), step, out);
   reader.attend(args);
-  pools_->window.keep(latent, step,
-                      [&](std::size_t tokens) { return tokens - std::min(tokens, spec_.window - 1); });
+  window_->keep(latent, step,
+                [&](std::size_t tokens) { return tokens - std::min(tokens, spec_.window - 1); });
 }
 
 kernels::KvLayout CompressedAttention::kv_layout(KvType type, std::size_t block_size) const {
@@ -200,17 +194,16 @@ kernels::KvLayout CompressedAttention::kv_layout(KvType type, std::size_t block_
           .pools_latents = has_pools};
 }
 
-std::size_t CompressedAttention::Pools::state_floats() const {
-  return window.floats() + compressor.state_floats() +
-         (index_compressor ? index_compressor->state_floats() : 0);
+std::size_t CompressedAttention::state_floats() const {
+  return (window_ ? window_->floats() : 0) + (pools_ ? pools_->state_floats() : 0);
 }
 
-std::size_t CompressedAttention::state_floats() const { return pools_ ? pools_->state_floats() : 0; }
-
 std::vector<StatePart> CompressedAttention::state_parts() const {
-  if (!pools_) return {};
-  std::vector<StatePart::Rows> rows = {pools_->window.state_rows(0), pools_->compressor.state_rows()};
-  if (pools_->index_compressor) rows.push_back(pools_->index_compressor->state_rows());
+  if (!window_) return {};
+  std::vector<StatePart::Rows> rows = {window_->state_rows(0)};
+  if (pools_) {
+    for (const StatePart::Rows& more : pools_->state_rows()) rows.push_back(more);
+  }
   return {{0, rows}};
 }
 

@@ -1,12 +1,12 @@
-// DeepSeek-V4's attention to a window of latents and to latents of pools.
+// DeepSeek-V4's and V4.1's attention to a window of latents and to latents of pools.
 #pragma once
 
 #include "model/config/spec.h"
 #include "model/config/tensor_names.h"
 #include "model/kernels/attention.h"
 #include "model/kernels/paged_cache.h"
-#include "model/layers/attention/compressor.h"
 #include "model/layers/attention/grouped_output.h"
+#include "model/layers/attention/latent_pools.h"
 #include "model/layers/attention/open_pools.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/norm.h"
@@ -25,7 +25,8 @@ namespace tp {
 // Layers without pools cache the latents of all tokens, in a group of layers with the window. Layers with
 // pools cache one latent per pool, and no latents of tokens. Their state contains the latents of the window
 // and the rows of open pools. So refused drafts, prefix reuse, preemption and stored prompts need no code of
-// their own, and latents outside of the window take no memory.
+// their own, and latents outside of the window take no memory. A layer that reads the pools of an earlier
+// layer has the same blocks of the cache as that layer, and only reads them.
 //
 // In layers with pools, each token copies the latents that it reads, first the window's, then the pools', and
 // attends to the copies. The copies depend only on the token's position and on the tokens before it, so the
@@ -51,18 +52,6 @@ class CompressedAttention {
   CompressedAttention(WeightLoader& loader, const CompressedAttentionSpec& spec, std::size_t hidden_size,
                       const CompressedAttentionNames& names, Range heads);
 
-  // The parts of a layer with pools. The state begins with the window's rows.
-  struct Pools {
-    RecentRows window;
-    Compressor compressor;
-    std::optional<Compressor> index_compressor{};
-    std::optional<ColumnParallelLinear> index_q_proj{};  // [num_heads * head_dim, q_lora_rank]
-
-    std::size_t state_floats() const;
-  };
-  static std::optional<Pools> load_pools(WeightLoader& loader, const CompressedAttentionSpec& spec,
-                                         const CompressedAttentionNames& names);
-
   // Rotates the last elements of each vector. x: [tokens, vectors * size]
   void rotate(TensorView<float> x, std::size_t size, TensorView<const float> sine,
               const StepContext& step) const;
@@ -70,10 +59,10 @@ class CompressedAttention {
   void attend_to_window(TensorView<const float> query, TensorView<const float> latent,
                         const StepContext& step, const kernels::PagedCache& cache,
                         TensorView<float> out) const;
-  // Makes the latents and index keys of the pools that the step closes, and lets tokens choose. for_pools:
-  // the projection's columns for compressors and the indexer.
-  void remember_pools(TensorView<const float> query_latent, TensorView<float> for_pools,
-                      const StepContext& step, const kernels::PagedCache& cache) const;
+  // Lets tokens choose pools. weight: of index heads, [tokens, heads], which it overwrites. Returns whether
+  // this rank has waited for the other ranks of the host.
+  bool choose(TensorView<const float> query_latent, TensorView<float> weight, const StepContext& step,
+              const kernels::PagedCache& cache) const;
   void attend_to_pools(TensorView<const float> query, TensorView<const float> latent, const StepContext& step,
                        const kernels::PagedCache& cache, TensorView<float> out) const;
   kernels::AttentionArgs args_of(TensorView<const float> query, const kernels::PagedCache& cache,
@@ -86,10 +75,13 @@ class CompressedAttention {
   ColumnParallelLinear down_proj_;           // [q_lora_rank + head_dim, and what pools need, hidden_size]
   Norm q_a_norm_;                            // [q_lora_rank]
   ColumnParallelLinear q_b_proj_;            // [heads * head_dim, q_lora_rank]
-  Norm q_norm_;                              // [head_dim], without a gain
+  std::optional<Norm> q_norm_;               // [head_dim], without a gain
   Norm kv_norm_;                             // [head_dim]
   std::vector<float> sinks_;                 // [heads]
-  std::optional<Pools> pools_;
+  // In layers with pools. The state begins with the window's rows.
+  std::optional<RecentRows> window_{};
+  std::optional<LatentPools> pools_{};                  // if the layer makes pools
+  std::optional<ColumnParallelLinear> index_q_proj_{};  // [num_heads * head_dim, q_lora_rank]
   GroupedOutput output_;
 };
 

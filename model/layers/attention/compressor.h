@@ -11,6 +11,7 @@
 #include "model/weights/weight_loader.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace tp {
@@ -24,33 +25,45 @@ class Compressor {
   Compressor(WeightLoader& loader, const CompressedAttentionSpec& spec, std::size_t size,
              const CompressorNames& names, std::size_t state_offset);
 
-  // The rows of the hidden state's projection that the compressor reads: keys, then gates.
+  // The rows of the hidden state's projection that the compressor reads: keys, then gates, if any.
   static std::vector<OwnedRows> down_rows(const CompressedAttentionSpec& spec, std::size_t size,
                                           std::size_t hidden_size, const CompressorNames& names);
   static std::size_t down_size(const CompressedAttentionSpec& spec, std::size_t size) {
-    return 2 * spec.series() * size;
+    return (spec.has_gates() ? 2 : 1) * spec.series() * size;
   }
 
   struct Pool {
     const kernels::AttentionSpan* span = nullptr;
     std::size_t number = 0;  // in the span's sequence
-    const float* vector = nullptr;
   };
-  // The pools that the batch closes, in the order of spans and positions. Advances the state. Vectors are in
-  // the step's workspace. raw: [tokens, down_size()]
-  std::vector<Pool> close(TensorView<const float> raw, const StepContext& step) const;
+  // The pools that a batch closes, in the order of spans and positions.
+  struct Pools {
+    std::vector<Pool> pools{};
+    // [pools, size], in the step's workspace, after the norm and before RoPE. A shape-only step has as many
+    // rows as tokens, which is the most.
+    TensorView<float> vectors{};
+  };
+  // Advances the state. raw: [tokens, down_size()]
+  Pools close(TensorView<const float> raw, const StepContext& step) const;
+  // Rotates the last elements of each pool's vector by its first position. x: [pools, at least rotary_dim]
+  void rotate(const Pools& pools, TensorView<float> x, const StepContext& step) const;
 
   std::size_t state_floats() const { return pools_.state_floats(); }
-  StatePart::Rows state_rows() const { return pools_.state_rows(); }
+  // Single positions are never open, so that there are no rows.
+  std::optional<StatePart::Rows> state_rows() const {
+    if (pools_.state_floats() == 0) return std::nullopt;
+    return pools_.state_rows();
+  }
 
  private:
   void sum_rows(const OpenPools::Closed& pool, float* out) const;
 
   std::size_t size_;
   std::size_t series_;
+  bool has_gates_;
   std::size_t rotary_dim_;
   Rope rope_;
-  Buffer<float> addends_;  // [pool, series * size]
+  Buffer<float> addends_;  // [pool, series * size], added to gates
   Norm norm_;              // [size]
   OpenPools pools_;
 };

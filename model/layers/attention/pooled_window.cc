@@ -42,8 +42,9 @@ PooledWindow::PooledWindow(const CompressedAttentionSpec& spec, const RecentRows
 
 std::vector<std::int32_t> PooledWindow::pools_of(const Token& token) const {
   const std::size_t seen = (token.position + 1) / spec_.pool;
-  if (spec_.indexer && seen > spec_.indexer->pools()) {
-    const std::span<const std::int32_t> chosen = chosen_by(step_, token.row, spec_.indexer->pools());
+  if (spec_.indexer && seen > spec_.indexer->dense_pools()) {
+    const std::span<const std::int32_t> chosen =
+        chosen_by(step_, token.row, spec_.indexer->chosen_pools(seen));
     return {chosen.begin(), chosen.end()};
   }
   std::vector<std::int32_t> all(seen);

@@ -15,18 +15,30 @@
 namespace tp {
 namespace {
 
-constexpr const char* kStreams = "hc_count x hidden_size";
-constexpr const char* kEmbedDim = "ple_embed_dim";
+constexpr const char* kStreams = "the number of streams x hidden_size";
+constexpr const char* kEmbedDim = "the number of heads x the size of a row";
 
 std::vector<OwnedRows> projection_rows(const HashTableSpec& spec, std::size_t hidden_size,
                                        const HashTableNames& names) {
   const std::size_t keys = spec.streams * hidden_size;
+  const std::size_t all = keys + hidden_size;
+  if (!names.key_value_proj.empty())
+    return {{{names.key_value_proj,
+              {all, spec.embed_dim()},
+              "(the number of streams + 1) x hidden_size",
+              kEmbedDim},
+             {0, all}}};
   return {{{names.key_proj, {keys, spec.embed_dim()}, kStreams, kEmbedDim}, {0, keys}},
           {{names.value_proj, {hidden_size, spec.embed_dim()}, "hidden_size", kEmbedDim}, {0, hidden_size}}};
 }
 
+// The gains are those of the layer `name`, or the tensor `gain`.
 HeadNorm load_norm(WeightLoader& loader, const HashTableSpec& spec, std::size_t hidden_size,
-                   const std::string& name) {
+                   const std::string& name, const std::string& gain = {}) {
+  if (!gain.empty())
+    return {spec.norm, hidden_size,
+            loader.rows_of_tensor({gain, {spec.streams, hidden_size}, "the number of streams", "hidden_size"},
+                                  {0, spec.streams})};
   return {spec.norm, hidden_size,
           loader.whole_vector(tensor_names::weight_of(name), spec.streams * hidden_size, kStreams)};
 }
@@ -37,6 +49,17 @@ TensorView<float> token_rows(const StepContext& step) {
   for (std::size_t row = 0; row < rows.rows() && !rows.empty(); ++row)
     *rows.row(row) = static_cast<float>(step.batch.tokens[row] + 1);
   return rows;
+}
+
+// Ids could not be folded without a tokenizer, so stored rows would be those of other tokens.
+void require_token_map(const WeightLoader& loader, const NgramHash& hash, const std::string& table) {
+  const bool is_missing = hash.folded_size != 0 && hash.folded.empty();
+  require<CheckpointError>(
+      !is_missing || !loader.reads() || loader.source().names().empty(),
+      "cannot use the hash table {}: expected tokenizer.json beside config.json, because "
+      "rows are chosen by tokens without case and accents, found none; copy this file "
+      "of the checkpoint into the model's folder",
+      loader.source().stored_name(tensor_names::weight_of(table)));
 }
 
 // The constants follow from the config, so a checkpoint with others would get wrong rows.
@@ -61,10 +84,11 @@ void require_constants(const WeightLoader& loader, const NgramHash& hash, const 
 }  // namespace
 
 HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTableNames& names) {
-  std::string whole;  // the name of the only tensor
+  std::string whole = names.shards.empty() ? names.table : "";  // the name of the only tensor
   for (const std::string& name : {names.table, names.only_table}) {
-    if (loader.source().contains(tensor_names::weight_of(name))) whole = name;
+    if (!name.empty() && loader.source().contains(tensor_names::weight_of(name))) whole = name;
   }
+  require_token_map(loader, spec.hash, names.table);
   require_constants(loader, spec.hash, names.constants);
   const std::size_t tensors = whole.empty() ? spec.shards : 1;
   rows_ = spec.rows / tensors;
@@ -74,7 +98,7 @@ HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTa
     stored.push_back({{!whole.empty() ? whole : fmt::format("{}{}", names.shards, i),
                        {rows_, spec.row_size},
                        "the sum of the heads' primes, rounded up and divided by the number of shards",
-                       "ple_embed_dim divided by the number of heads"},
+                       "the size of a row"},
                       own_});
   }
   const LoadedWeights before = loader.loaded();
@@ -97,17 +121,23 @@ HashTable::HashTable(WeightLoader& loader, const HashTableSpec& spec, std::size_
       hidden_size_(hidden_size),
       rows_(loader, spec, names),
       proj_(loader, projection_rows(spec, hidden_size, names), false),
-      key_norm_(load_norm(loader, spec, hidden_size, names.key_norm)),
-      query_norm_(load_norm(loader, spec, hidden_size, names.query_norm)),
-      conv_norm_(load_norm(loader, spec, hidden_size, names.conv_norm)),
-      conv_(loader,
-            {names.conv, {spec.streams * hidden_size, spec.conv_kernel}, kStreams, "ple_conv_kernel_size"},
-            {{0, spec.streams * hidden_size}}, false, spec.conv_dilation) {}
+      key_norm_(load_norm(loader, spec, hidden_size, names.key_norm, names.key_gain)),
+      query_norm_(load_norm(loader, spec, hidden_size, names.query_norm, names.query_gain)) {
+  if (spec.conv_kernel == 0) return;
+  const std::size_t channels = spec.streams * hidden_size;
+  conv_norm_ = load_norm(loader, spec, hidden_size, names.conv_norm);
+  conv_.emplace(loader,
+                StoredLayer{names.conv, {channels, spec.conv_kernel}, kStreams, "ple_conv_kernel_size"},
+                std::vector<Range>{{0, channels}}, false, spec.conv_dilation);
+}
 
 std::vector<StatePart::Rows> HashTable::state_rows() const {
   const std::size_t channels = spec_.streams * hidden_size_;
-  return {{.count = 1, .floats = spec_.hash.context()},
-          {.begin = tokens_floats(), .count = conv_.state_rows(), .stride = channels, .floats = channels}};
+  std::vector<StatePart::Rows> rows{{.count = 1, .floats = spec_.hash.context()}};
+  if (conv_)
+    rows.push_back(
+        {.begin = tokens_floats(), .count = conv_->state_rows(), .stride = channels, .floats = channels});
+  return rows;
 }
 
 TensorView<float> HashTable::look_up(const StepContext& step) const {
@@ -149,14 +179,20 @@ TensorView<float> HashTable::operator()(TensorView<const float> streams, const S
   kernels::copy_rows(streams, query);
   key_norm_.apply_in_place(keys);
   query_norm_.apply_in_place(query);
-  kernels::gate_by_agreement(keys, query, projected.columns_from(channels, hidden_size_), out);
-  kernels::copy_rows(out, query);
-  conv_norm_.apply_in_place(query);
+  kernels::gate_by_agreement(keys, query, projected.columns_from(channels, hidden_size_), spec_.zero_has_sign,
+                             out);
+  if (conv_) add_convolution(out, query, step);
+  return out;
+}
+
+void HashTable::add_convolution(TensorView<float> y, TensorView<float> scratch,
+                                const StepContext& step) const {
+  kernels::copy_rows(y, scratch);
+  conv_norm_->apply_in_place(scratch);
   StepContext after_tokens = step;
   after_tokens.states = step.states.after(tokens_floats());
-  const TensorView<float> mixed = conv_(query, Activation::silu, after_tokens);
-  if (!out.empty()) kernels::add(mixed, out);
-  return out;
+  const TensorView<float> mixed = (*conv_)(scratch, Activation::silu, after_tokens);
+  if (!y.empty()) kernels::add(mixed, y);
 }
 
 }  // namespace tp

@@ -8,6 +8,7 @@
 #include "model/layers/linear/step_context.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace tp {
@@ -32,8 +33,8 @@ class HashRows {
   LoadedWeights loaded_;
 };
 
-// See HashTableSpec. A sequence's state is the last tokens, then the convolution's last inputs. Every rank
-// has all of it, and all weights except the table.
+// See HashTableSpec. A sequence's state is the last tokens, then the convolution's last inputs, if there is
+// one. Every rank has all of it, and all weights except the table.
 class HashTable {
  public:
   // Throws CheckpointError.
@@ -45,7 +46,7 @@ class HashTable {
   TensorView<float> operator()(TensorView<const float> streams, const StepContext& step) const;
 
   // Size of one sequence's state, in floats, and its pieces.
-  std::size_t state_floats() const { return tokens_floats() + conv_.state_floats(); }
+  std::size_t state_floats() const { return tokens_floats() + (conv_ ? conv_->state_floats() : 0); }
   std::vector<StatePart::Rows> state_rows() const;
 
   const HashRows& rows() const { return rows_; }
@@ -54,6 +55,8 @@ class HashTable {
   std::size_t tokens_floats() const { return kernels::padded(spec_.hash.context()); }
   // The rows of each token, side by side: [tokens, embed_dim]. Advances the tokens in states.
   TensorView<float> look_up(const StepContext& step) const;
+  // y += silu(convolution(norm(y))), [tokens, streams * hidden_size]. scratch: of the same size.
+  void add_convolution(TensorView<float> y, TensorView<float> scratch, const StepContext& step) const;
 
   HashTableSpec spec_;
   std::size_t hidden_size_;
@@ -61,8 +64,8 @@ class HashTable {
   ColumnParallelLinear proj_;  // [(streams + 1) * hidden_size, embed_dim]: keys, then the value
   HeadNorm key_norm_;          // streams are the heads of all three norms
   HeadNorm query_norm_;
-  HeadNorm conv_norm_;
-  CausalConvolution conv_;
+  std::optional<HeadNorm> conv_norm_;
+  std::optional<CausalConvolution> conv_;
 };
 
 }  // namespace tp

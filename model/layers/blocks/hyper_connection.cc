@@ -16,6 +16,18 @@ std::vector<std::size_t> groups_of(const HyperConnectionSpec& spec) {
   return groups;
 }
 
+// The streams, without the weights after them.
+template <class T>
+TensorView<T> streams_in(const HyperConnectionSpec& spec, TensorView<T> x) {
+  return x.columns_from(0, x.columns() - spec.lagging_weights());
+}
+
+// The weights after the streams.
+template <class T>
+TensorView<T> weights_after(const HyperConnectionSpec& spec, TensorView<T> x) {
+  return x.columns_from(x.columns() - spec.lagging_weights(), spec.lagging_weights());
+}
+
 }  // namespace
 
 StreamWeights::StreamWeights(WeightLoader& loader, const HyperConnectionSpec& spec,
@@ -46,8 +58,9 @@ HyperConnection::HyperConnection(WeightLoader& loader, const HyperConnectionSpec
 
 HyperConnection::Entered HyperConnection::enter(TensorView<const float> streams,
                                                 const StepContext& step) const {
-  const TensorView<float> input = step.workspace.take(streams.rows(), streams.columns() / spec_.streams);
-  const TensorView<float> weights = weights_(streams, step);
+  const TensorView<const float> x = streams_in(spec_, streams);
+  const TensorView<float> input = step.workspace.take(x.rows(), x.columns() / spec_.streams);
+  const TensorView<float> weights = weights_(x, step);
   const TensorView<float> on_enter = weights.columns_from(0, spec_.streams);
   const TensorView<float> on_leave = weights.columns_from(spec_.streams, spec_.streams);
   const bool mixes = spec_.sinkhorn_steps > 0;
@@ -56,36 +69,43 @@ HyperConnection::Entered HyperConnection::enter(TensorView<const float> streams,
   kernels::sigmoid_gates(1.0F, spec_.eps, on_enter);
   kernels::sigmoid_gates(spec_.magnitude, mixes ? 0.0F : spec_.eps, on_leave);
   if (mixes) kernels::sinkhorn(spec_.streams, spec_.sinkhorn_steps, spec_.eps, mix);
-  kernels::sum_streams(on_enter, streams, input);
-  return {input, on_leave, mix};
+  kernels::sum_streams(spec_.lags ? weights_after(spec_, streams) : on_enter, x, input);
+  return {input, on_leave, mix, on_enter.columns_from(0, spec_.lagging_weights())};
 }
 
 void HyperConnection::leave(TensorView<const float> y, const Entered& entered,
                             TensorView<float> streams) const {
+  const TensorView<float> x = streams_in(spec_, streams);
   if (spec_.sinkhorn_steps > 0)
-    kernels::combine_streams(entered.mix, entered.on_leave, y, streams);
+    kernels::combine_streams(entered.mix, entered.on_leave, y, x);
   else
-    kernels::add_to_streams(entered.on_leave, y, streams);
+    kernels::add_to_streams(entered.on_leave, y, x);
+  kernels::copy_rows(entered.next, weights_after(spec_, streams));
 }
 
 LastConnection::LastConnection(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t hidden_size,
                                const HyperConnectionNames& names)
     : spec_(spec) {
-  if (!spec.ends_in_mean)
+  if (!spec.ends_in_mean && !spec.lags)
     weights_.emplace(loader, spec, std::vector<std::size_t>{spec.streams}, hidden_size, names);
 }
 
 TensorView<float> LastConnection::operator()(TensorView<const float> x, const StepContext& step) const {
-  const TensorView<float> sum = step.workspace.take(x.rows(), x.columns() / spec_.streams);
+  const TensorView<const float> streams = streams_in(spec_, x);
+  const TensorView<float> sum = step.workspace.take(x.rows(), streams.columns() / spec_.streams);
+  if (spec_.lags) {
+    kernels::sum_streams(weights_after(spec_, x), streams, sum);
+    return sum;
+  }
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> weights =
-      weights_ ? (*weights_)(x, step) : step.workspace.take(x.rows(), spec_.streams);
+      weights_ ? (*weights_)(streams, step) : step.workspace.take(x.rows(), spec_.streams);
   if (weights_) {
     kernels::sigmoid_gates(1.0F, spec_.eps, weights);
   } else if (!weights.empty()) {
     std::fill_n(weights.data(), weights.size(), 1.0F / static_cast<float>(spec_.streams));
   }
-  kernels::sum_streams(weights, x, sum);
+  kernels::sum_streams(weights, streams, sum);
   return sum;
 }
 

@@ -49,8 +49,9 @@ class HyperConnection {
     TensorView<float> input;           // [tokens, hidden_size]
     TensorView<const float> on_leave;  // [tokens, streams] weights of the output
     TensorView<const float> mix;       // [tokens, streams * streams]; without columns: streams are not mixed
+    TensorView<const float> next;      // [tokens, lagging_weights()] by which the next half reads
   };
-  // streams: [tokens, streams * hidden_size]
+  // streams: [tokens, streams * hidden_size + lagging_weights()]
   Entered enter(TensorView<const float> streams, const StepContext& step) const;
   // y: the output of the half, [tokens, hidden_size]
   void leave(TensorView<const float> y, const Entered& entered, TensorView<float> streams) const;
@@ -63,16 +64,16 @@ class HyperConnection {
 // The input of the final norm.
 class LastConnection {
  public:
-  // A mean has no weights, and reads no tensors. Throws CheckpointError.
+  // A mean has no weights, and reads no tensors, like a connection that lags. Throws CheckpointError.
   LastConnection(WeightLoader& loader, const HyperConnectionSpec& spec, std::size_t hidden_size,
                  const HyperConnectionNames& names);
 
-  // x: [rows, streams * hidden_size] -> [rows, hidden_size]
+  // x: [rows, streams * hidden_size + lagging_weights()] -> [rows, hidden_size]
   TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
   HyperConnectionSpec spec_;
-  std::optional<StreamWeights> weights_;  // nullopt: the mean
+  std::optional<StreamWeights> weights_;  // nullopt: the mean, or the last half's weights
 };
 
 }  // namespace tp

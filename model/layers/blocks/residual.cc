@@ -8,16 +8,17 @@ namespace tp {
 
 TensorView<float> Residual::begin(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
                                   const ColumnParallelLinear* projection, std::size_t streams,
-                                  const StepContext& step) {
+                                  std::size_t weights, const StepContext& step) {
   const TensorView<float> x =
       comm != nullptr ? all_reduce(*comm, std::move(embedding)) : shape_of(embedding, step);
   if (norm && comm != nullptr) norm->apply_in_place(x);
   const TensorView<float> stream = projection != nullptr ? (*projection)(x, step) : x;
   if (streams == 1) return stream;
-  const TensorView<float> all = step.workspace.take(x.rows(), streams * stream.columns());
+  const TensorView<float> all = step.workspace.take(x.rows(), streams * stream.columns() + weights);
   for (std::size_t row = 0; row < all.rows() && !all.empty(); ++row) {
-    for (std::size_t i = 0; i < streams; ++i)
-      std::copy_n(stream.row(row), stream.columns(), all.row(row) + i * stream.columns());
+    float* to = all.row(row);
+    for (std::size_t i = 0; i < streams; ++i) to = std::copy_n(stream.row(row), stream.columns(), to);
+    for (std::size_t i = 0; i < weights; ++i) *to++ = i == 0 ? 1.0F : 0.0F;
   }
   return all;
 }
@@ -38,7 +39,7 @@ void Residual::add_all_reduced(PartialSum sum, std::size_t stream) {
 }
 
 void Residual::add_to_streams(std::size_t first, TensorView<const float> whole) {
-  for (std::size_t i = first; i < x_.columns() / stream_size_; ++i) kernels::add(whole, stream(i));
+  for (std::size_t i = first; i < streams_; ++i) kernels::add(whole, stream(i));
   frame_.clear();
 }
 

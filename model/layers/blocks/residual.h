@@ -11,24 +11,30 @@
 
 namespace tp {
 
-// [tokens, hidden_size], the same on every rank. Some models have several streams, stored side by side. This
-// class computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp, Mamba1,
+// [tokens, hidden_size], the same on every rank. Some models have several streams, stored side by side, and
+// after them weights of streams that the next connection reads (HyperConnectionSpec::lags). This class
+// computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp, Mamba1,
 // MixtureOfExperts (with a latent), HashTable, PerLayerInputs, SelfConditioning and NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
-  // (`projection` may be null). Collective unless `comm` is null (a shape-only step); throws CommError.
+  // (`projection` may be null). `weights`: of streams, of which the first becomes 1, the others 0. Collective
+  // unless `comm` is null (a shape-only step); throws CommError.
   Residual(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
-           const ColumnParallelLinear* projection, std::size_t streams, const StepContext& step)
+           const ColumnParallelLinear* projection, std::size_t streams, std::size_t weights,
+           const StepContext& step)
+      : Residual(comm, begin(comm, std::move(embedding), norm, projection, streams, weights, step), step,
+                 streams, weights) {}
+  // Starts with the previous stage's streams, [tokens, streams * hidden_size + weights], or with one stream:
+  // the input that NextTokenInput or SelfConditioning computes, or the stream of a site.
+  Residual(Communicator* comm, TensorView<float> x, const StepContext& step, std::size_t streams = 1,
+           std::size_t weights = 0)
       : comm_(comm),
         step_(step),
-        x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
-        stream_size_(x_.columns() / streams),
+        x_(x),
+        stream_size_((x.columns() - weights) / streams),
+        streams_(streams),
         frame_(step.workspace) {}
-  // Starts with the previous stage's streams, [tokens, streams * hidden_size], or with one stream: the
-  // input that NextTokenInput or SelfConditioning computes, or the stream of a site.
-  Residual(Communicator* comm, TensorView<float> x, const StepContext& step, std::size_t streams = 1)
-      : comm_(comm), step_(step), x_(x), stream_size_(x.columns() / streams), frame_(step.workspace) {}
 
   // x = norm(x)
   void apply(const Norm& norm);
@@ -83,14 +89,15 @@ class Residual {
   // since the last sum. Collective if `addend` is.
   template <class Addend>
   void add_to_all(const Addend& addend) {
-    const TensorView<float> whole = addend(x_, step_);
-    if (comm_ != nullptr) kernels::add(whole, x_);
+    const TensorView<float> all = x_.columns_from(0, streams_ * stream_size_);
+    const TensorView<float> whole = addend(all, step_);
+    if (comm_ != nullptr) kernels::add(whole, all);
     frame_.clear();
   }
   // For several streams: x[i] += whole for i >= first. whole: as for add().
   void add_to_streams(std::size_t first, TensorView<const float> whole);
 
-  // [tokens, streams * hidden_size]
+  // [tokens, streams * hidden_size + weights]
   TensorView<const float> rows() const { return x_; }
   // [tokens, hidden_size]
   TensorView<float> stream(std::size_t index) { return x_.columns_from(index * stream_size_, stream_size_); }
@@ -105,12 +112,13 @@ class Residual {
   }
   static TensorView<float> begin(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
                                  const ColumnParallelLinear* projection, std::size_t streams,
-                                 const StepContext& step);
+                                 std::size_t weights, const StepContext& step);
 
   Communicator* comm_;
   const StepContext& step_;
   TensorView<float> x_;
   std::size_t stream_size_;
+  std::size_t streams_;
   Workspace::Frame frame_;  // covers all workspace memory taken after x_
 };
 

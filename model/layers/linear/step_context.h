@@ -50,6 +50,9 @@ struct StepContext {
   // Room for the positions that indexers choose, integers in [tokens, the most of any indexer]. A layer that
   // shares an indexer finds the choice of an earlier layer here. Empty: no layer has an indexer.
   TensorView<float> chosen{};
+  // Room for the blocks of candidates that an indexer chooses for the later ones, integers in [tokens,
+  // blocks], ascending. Empty: the model has no candidates.
+  TensorView<float> candidates{};
   // The first layer's values of this rank's heads, [tokens, local heads * head_dim], which later layers of
   // RWKV-7 read. Empty: the model has no such layers.
   TensorView<float> first_values{};

@@ -34,13 +34,14 @@ std::size_t reach_of(const AttentionPattern& pattern) {
 // The class of a layer with keys and values of its own; nothing for other layers.
 std::optional<LayerClass> class_of_keys(const BlockSpec& block) {
   const AttentionPartSpec& part = block.attention;
+  if (shared_cache_layer(block)) return std::nullopt;
   if (const auto* const latent = std::get_if<LatentAttentionSpec>(&part))
     return LayerClass{SIZE_MAX, latent->num_attention_heads, 1};
   if (const auto* const compressed = std::get_if<CompressedAttentionSpec>(&part))
     return LayerClass{compressed->pool == 0 ? compressed->window : SIZE_MAX, compressed->num_attention_heads,
                       1};
   const auto* const attention = std::get_if<AttentionSpec>(&part);
-  if (attention == nullptr || attention->shared_kv_layer || is_recurrent(part)) return std::nullopt;
+  if (attention == nullptr || is_recurrent(part)) return std::nullopt;
   return LayerClass{reach_of(attention->pattern), attention->num_attention_heads,
                     attention->num_key_value_heads};
 }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,17 +38,30 @@ std::uint64_t hash_of_ropes(const ModelSpec& spec) {
   return hash;
 }
 
+// The folded ids of hash tables, which follow from tokenizer.json; empty for models without them.
+std::string describe_folding(const ModelSpec& spec) {
+  std::string text;
+  for (const BlockSpec& block : spec.blocks) {
+    if (!block.hash_table || block.hash_table->hash.folded_size == 0) continue;
+    const std::vector<TokenId>& folded = block.hash_table->hash.folded;
+    const std::string_view bytes(reinterpret_cast<const char*>(folded.data()),
+                                 folded.size() * sizeof(TokenId));
+    text += fmt::format(" folding {:016x}", hash_of(bytes));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string store_facts(const EngineOptions& options, const ModelSpec& spec, const ContentHash& weights) {
   const KvType kv_type = options.kv_type.value_or(KvType::f32);
   return fmt::format(
       "weights {} as {} config {:016x} ropes {:016x} cache {} blocks of {} wire {} features {} same bits {} "
-      "isa {} arithmetic {:016x} build {}",
+      "isa {} arithmetic {:016x} build {}{}",
       weights.hex(), options.weights ? name_of(*options.weights) : "auto", hash_of(config_of(options)),
       hash_of_ropes(spec), name_of(kv_type), options.block_size, name_of(options.wire),
       options.favor_features, options.same_bits, kernels::name_of(kernels::active_isa()),
-      arithmetic_fingerprint(kv_type, options.block_size), build_text());
+      arithmetic_fingerprint(kv_type, options.block_size), build_text(), describe_folding(spec));
 }
 
 std::string store_description(const EngineOptions& options) {

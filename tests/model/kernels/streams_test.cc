@@ -237,5 +237,29 @@ TEST(GateCutoff, AddsUpLeavesToTheSameBitsForAnyDivision) {
   }
 }
 
+// Keys of 0 agree with nothing. Otherwise the root of |d| is at least 0.001, with the sign of d.
+TEST(Streams, AreGatedByTheirAgreementWithKeys) {
+  std::vector<float> keys(16);  // 4 tokens with a stream of 4 elements
+  std::vector<float> queries(16, 1.0F);
+  std::vector<float> values(16, 1.0F);
+  keys[4] = 1e-9F;   // d is 5e-10
+  keys[9] = -1e-9F;  // d is -5e-10
+  keys[14] = 8.0F;   // d is 4
+  const auto gates = [&](bool zero_has_sign) {
+    std::vector<float> out(16);
+    kernels::gate_by_agreement({keys.data(), 4, 4}, {queries.data(), 4, 4}, {values.data(), 4, 4},
+                               zero_has_sign, {out.data(), 4, 4});
+    return std::vector<float>{out[0], out[4], out[8], out[12]};
+  };
+  const auto sigmoid = [](double x) { return 1.0 / (1.0 + std::exp(-x)); };
+  const std::vector<float> found = gates(true);
+  EXPECT_NEAR(found[0], sigmoid(1e-3), 1e-7);
+  EXPECT_NEAR(found[1], sigmoid(1e-3), 1e-7);
+  EXPECT_NEAR(found[2], sigmoid(-1e-3), 1e-7);
+  EXPECT_NEAR(found[3], sigmoid(2.0), 1e-6);
+  EXPECT_EQ(gates(false).front(), 0.5F);
+  EXPECT_EQ(gates(false)[2], found[2]);
+}
+
 }  // namespace
 }  // namespace tp

@@ -49,7 +49,7 @@ AdapterLayer random_layer(const std::string& name, MatrixShape shape, bool is_em
 bool is_adapted(std::string_view name) {
   for (const std::string_view part :
        {"norm", "conv", "hyper_connection", "hc_", "mlp.gate.", "moe.gate.", "ffn.gate.",
-        "shared_expert_gate", "wpe", "vision", "visual", "mtp.", "shard_"}) {
+        "shared_expert_gate", "wpe", "vision", "visual", "aligner", "mtp.", "shard_", "engram.embed"}) {
     if (name.find(part) != name.npos) return false;
   }
   return name.ends_with(".weight");
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(Families, AdaptedFamily,
                          testing::Values("gpt2-6heads", "falcon-newarch-gqa", "phi3", "gptneox",
                                          "gemma3-multimodal-layout", "qwen3next", "falconh1",
                                          "deepseek3-yarn", "internlm2", "mixtral-4e", "qwen2-untied",
-                                         "glm5next", "qwen4exp", "deepseekv4"),
+                                         "glm5next", "qwen4exp", "deepseekv4", "deepseekv41"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

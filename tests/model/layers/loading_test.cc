@@ -55,12 +55,17 @@ std::size_t replicated_parameters(const CompressedAttentionSpec& spec, std::size
   std::size_t rows = spec.q_lora_rank + spec.head_dim;
   std::size_t others = 0;
   const auto add_pools = [&](std::size_t size) {
-    rows += 2 * spec.series() * size;
-    others += spec.pool * spec.series() * size;
+    rows += (spec.pool > 1 ? 2 : 1) * spec.series() * size;
+    if (spec.pool_addends) others += spec.pool * spec.series() * size;
   };
-  if (spec.pool != 0) add_pools(spec.head_dim);
-  if (spec.indexer) {
-    add_pools(spec.indexer->head_dim);
+  if (spec.makes_pools()) add_pools(spec.head_dim);
+  if (spec.indexer && spec.makes_pools()) {
+    if (spec.keys_of_latents)
+      others += spec.indexer->head_dim * spec.head_dim;
+    else
+      add_pools(spec.indexer->head_dim);
+  }
+  if (spec.chooses()) {
     rows += spec.indexer->num_heads;
     others += spec.indexer->num_heads * spec.indexer->head_dim * spec.q_lora_rank;
   }
@@ -88,10 +93,11 @@ std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hid
              (channels * spec.conv_kernel + (spec.gate_rank + spec.output_gate_rank()) * hidden_size);
 }
 
-// Everything of a hash table but its rows: two projections, the convolution and three norms.
+// Everything of a hash table but its rows: two projections and two norms, or the convolution and three norms.
 std::size_t replicated_parameters(const HashTableSpec& spec, std::size_t hidden_size, std::size_t ranks) {
   const std::size_t channels = spec.streams * hidden_size;
-  return (ranks - 1) * ((channels + hidden_size) * spec.embed_dim() + channels * (spec.conv_kernel + 3));
+  return (ranks - 1) * ((channels + hidden_size) * spec.embed_dim() +
+                        channels * (spec.conv_kernel + (spec.conv_kernel == 0 ? 2 : 3)));
 }
 
 // All taps of the convolution.
@@ -141,8 +147,8 @@ std::size_t replicated_inputs(const ModelSpec& spec, std::size_t ranks) {
 // Every rank computes the streams of AltUp and of hyper-connections, and addends of low rank.
 std::size_t replicated_streams(const ModelSpec& spec, std::size_t ranks) {
   if (const HyperConnectionSpec* const connection = hyper_connection_of(spec)) {
-    const std::size_t weights =
-        2 * spec.blocks.size() * connection->weights() + (connection->ends_in_mean ? 0 : connection->streams);
+    const std::size_t weights = 2 * spec.blocks.size() * connection->weights() +
+                                (connection->ends_in_mean || connection->lags ? 0 : connection->streams);
     return (ranks - 1) * weights * connection->streams * spec.hidden_size;
   }
   if (const LowRankConnectionSpec* const connection = low_rank_connection_of(spec)) {
@@ -221,14 +227,18 @@ TEST(Loading, ReadsOnlyTheRanksElements) {
   }
 }
 
-// Whether the tensor belongs to a vision tower, or to multi-token prediction.
+// Whether the tensor belongs to a vision tower, to tokens of images, or to multi-token prediction.
 bool is_of_another_part(const CheckpointConfig& config, const std::string& tensor) {
-  constexpr std::array kParts = {
-      "vision_tower.",    "multi_modal_projector.", "mm_projector.", "model.vision_", "model.visual.",
-      "model.embed_",     "model.audio_",           "mtp.",          "visual.",       "model.mtp.",
-      "model.mtp_layers."};
+  constexpr std::array kParts = {"vision_tower.",     "multi_modal_projector.",
+                                 "mm_projector.",     "model.vision_",
+                                 "model.visual.",     "model.embed_",
+                                 "model.audio_",      "mtp.",
+                                 "visual.",           "model.mtp.",
+                                 "model.mtp_layers.", "vision.",
+                                 "aligner.",          "image_"};
   const std::string behind = fmt::format(".layers.{}.", config.num_hidden_layers);
   return std::ranges::any_of(kParts, [&](const char* part) { return tensor.starts_with(part); }) ||
+         tensor.ends_with(".gate.bias_vl") ||
          (config.num_nextn_predict_layers != 0 && tensor.find(behind) != std::string::npos);
 }
 

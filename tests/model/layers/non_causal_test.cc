@@ -54,6 +54,7 @@ const std::map<std::string, std::string> kRefused = {
     {"BambaForCausalLM", "recurrent layers"},
     {"DeepseekV32ForCausalLM", "indexers, which score earlier tokens"},
     {"DeepseekV4ForCausalLM", "compressed attention"},
+    {"DeepseekV41ForCausalLM", "compressed attention"},
     {"FalconH1ForCausalLM", "recurrent layers"},
     {"Gemma3nForConditionalGeneration", "layers that use the keys and values of earlier layers"},
     {"Gemma4ForConditionalGeneration", "layers that use the keys and values of earlier layers"},

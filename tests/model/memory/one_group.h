@@ -5,7 +5,6 @@
 #include "model/memory/cache_groups.h"
 
 #include <cstddef>
-#include <variant>
 
 namespace tp::test {
 
@@ -13,9 +12,8 @@ inline CacheGroups one_group(const ModelSpec& spec) {
   CacheGroups groups =
       CacheGroups::one(spec.blocks.size() + (spec.encoder != nullptr ? spec.encoder->blocks.size() : 0));
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks[layer].attention);
-    if (attention != nullptr && attention->shared_kv_layer)
-      groups.places[layer] = groups.places[*attention->shared_kv_layer];
+    if (const auto shared = shared_cache_layer(spec.blocks[layer]))
+      groups.places[layer] = groups.places[*shared];
   }
   return groups;
 }

@@ -53,11 +53,11 @@ Results results_of(Engine& engine, const Fixture& fixture) {
 
 // The models: a plain decoder, experts, recurrent layers with experts, windows shorter than the prompts with
 // norms inside attention that need sums over ranks of their own, short convolutions, pools of positions that
-// begin in the other half, and a hash table.
+// begin in the other half, hash tables, and connections that lag.
 TEST(EngineOverlap, GivesTheSameBitsAsWholeSteps) {
   Communicator& comm = test::world();
   for (const char* const model : {"llama-gqa", "qwen2moe", "qwen3next", "olmo3", "lfm2", "granite4h",
-                                  "kimilinear", "glm5next", "qwen4exp", "deepseekv4"}) {
+                                  "kimilinear", "glm5next", "qwen4exp", "deepseekv4", "deepseekv41"}) {
     const Fixture fixture = reference::fixture(model);
     std::vector<Results> results;
     for (const TwoBatchOverlap mode : {TwoBatchOverlap::off, TwoBatchOverlap::on}) {

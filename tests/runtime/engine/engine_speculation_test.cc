@@ -41,6 +41,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
         Setting{"qwen3next", WeightType::f32},   Setting{"qwen35moe", WeightType::f32},
         Setting{"qwen4exp", WeightType::f32},    Setting{"qwen2moe", WeightType::bf16},
         Setting{"deepseekv4", WeightType::bf16}, Setting{"mistral4", WeightType::f32},
+        Setting{"deepseekv41", WeightType::f32}, Setting{"deepseekv41-rounded", WeightType::bf16},
         Setting{"lfm2", WeightType::f32},        Setting{"granite4h", WeightType::bf16},
         Setting{"falconh1", WeightType::f32},    Setting{"mamba2", WeightType::int8},
         Setting{"mamba1", WeightType::f32},      Setting{"rwkv7-8heads", WeightType::f32},
@@ -60,7 +61,7 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
 TEST(EngineSpeculation, ChangesNoTextForAnyStepSize) {
   for (const char* const model :
        {"gemma2-bf16", "qwen3next", "lfm2", "nemotronh", "kimilinear", "deepseekv32", "deepseekv4",
-        "glm5next", "jamba", "rwkv7-8heads", "qwen4exp"}) {
+        "deepseekv41", "deepseekv41-rounded", "glm5next", "jamba", "rwkv7-8heads", "qwen4exp"}) {
     SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
     const ModelFolder folder(fixture);

@@ -58,7 +58,7 @@ TEST_P(StoredFamily, GivesTheBitsOfComputedPromptsOnOtherRanks) {
 // Compares tokens and the bits of log-probabilities for every type of cache.
 TEST(Store, GivesTheBitsOfComputedPromptsWithCachesOfEveryType) {
   for (const char* name : {"llama-gqa", "gptoss", "deepseek3-yarn", "qwen35", "glm52dsa", "minimaxm3",
-                           "qwen4exp", "deepseekv4"}) {
+                           "qwen4exp", "deepseekv4", "deepseekv41", "deepseekv41-rounded"}) {
     for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
       SCOPED_TRACE(testing::Message() << name << ", " << name_of(type));
       const Fixture fixture = reference::fixture(name);
@@ -82,7 +82,7 @@ TEST(Store, GivesTheBitsOfComputedPromptsWithCachesOfEveryType) {
 // indexers.
 TEST(Store, ReadsLongPromptsUpToWhereTheyDiverge) {
   for (const char* name : {"gemma4", "glm4moelite", "qwen35", "lfm2", "kimilinear", "deepseekv32",
-                           "minimaxm3", "qwen4exp", "deepseekv4"}) {
+                           "minimaxm3", "qwen4exp", "deepseekv4", "deepseekv41"}) {
     SCOPED_TRACE(name);
     const Fixture fixture = reference::fixture(name);
     const StoreFolderTest store;
@@ -117,7 +117,7 @@ TEST(Store, ReadsLongPromptsUpToWhereTheyDiverge) {
 // evicted from a cache for one sequence. Another prompt that continues differently needs blocks that were
 // evicted.
 TEST(Store, KeepsRunsWhoseFirstBlocksHaveLeftTheWindow) {
-  for (const char* name : {"gemma4", "gptoss", "deepseekv4"}) {
+  for (const char* name : {"gemma4", "gptoss", "deepseekv4", "deepseekv41"}) {
     SCOPED_TRACE(name);
     const Fixture fixture = reference::fixture(name);
     const StoreFolderTest store;

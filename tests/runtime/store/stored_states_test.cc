@@ -75,10 +75,10 @@ TEST(StoredStates, TakeTheRowsInUse) {
 }
 
 // Gated delta nets, Kimi delta attention, Mamba-2 mixers beside attention, short convolutions, RWKV-7, a hash
-// table beside a gated delta net, and compressed attention beside a window.
+// table beside a gated delta net, and compressed attention beside a window, with and without shared pools.
 TEST(StoredStates, GiveTheBitsOfComputedPromptsAtEveryDistanceFromTheAnchor) {
-  for (const char* name :
-       {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads", "qwen4exp", "deepseekv4"}) {
+  for (const char* name : {"qwen35", "kimilinear", "falconh1", "lfm2", "rwkv7-8heads", "qwen4exp",
+                           "deepseekv4", "deepseekv41"}) {
     const reference::Fixture fixture = reference::fixture(name);
     for (const std::size_t position : {std::size_t{65}, std::size_t{127}, std::size_t{128}}) {
       SCOPED_TRACE(testing::Message() << name << " at " << position);

@@ -63,5 +63,55 @@ TEST(NgramHash, SeesNothingBeforeABoundary) {
   EXPECT_NE(rows_of(hash, {end, 7, 8}), rows_of(hash, {end, none, none}));  // as the current token, it sees
 }
 
+// Expected numbers are DeepSeek-V4.1-Flash's, with 99,092 folded ids.
+TEST(EngramHash, HasTheConstantsOfThePublishedModel) {
+  EXPECT_EQ(numpy_multipliers(1, 4, 99092),
+            (Numbers{76632096046245, 4839876093313, 35959672319349, 73987337458391}));
+  EXPECT_EQ(numpy_multipliers(14, 4, 99092),
+            (Numbers{67716810739261, 51510806800915, 30921347202721, 82619226485591}));
+  EXPECT_EQ(NgramHash{.sizes = primes_from(16'000'000, 0, 24)}.total(), 384006168U);
+  EXPECT_EQ(NgramHash{.sizes = primes_from(16'000'000, 24, 24)}.total(), 384016682U);
+}
+
+// Folded ids 0, 1, 1 and 2, of which id 1 is padding; multipliers 3, 5 and 9.
+NgramHash folding() {
+  NgramHash hash{.multipliers = {3, 5, 9},
+                 .heads_per_ngram = 1,
+                 .sizes = {7, 11},
+                 .offsets = {0, 7},
+                 .boundary = 1,
+                 .boundary_cuts = false,
+                 .folded_size = 3,
+                 .folded = {0, 1, 1, 2}};
+  return hash;
+}
+
+TEST(EngramHash, HashesFoldedIds) {
+  const NgramHash hash = folding();
+  EXPECT_EQ(rows_of(hash, {3, 2, 0}), (Numbers{3, 10}));  // 6 xor 5 is 3, and 3 xor 0 is 3
+  EXPECT_EQ(rows_of(hash, {3, 1, 0}),
+            (Numbers{3, 10}));  // tokens 1 and 2 are equal, and padding cuts nothing
+  EXPECT_EQ(rows_of(hash, {3, 2, 2}), (Numbers{3, 17}));  // 3 xor 9 is 10
+}
+
+TEST(EngramHash, PadsTheBeginningOfTheSequence) {
+  const NgramHash hash = folding();
+  const TokenId none = NgramHash::kNoToken;
+  EXPECT_EQ(rows_of(hash, {3, 0, none}), (Numbers{6, 11}));     // 6 xor 0; 6 xor 9 is 15, and 15 mod 11 is 4
+  EXPECT_EQ(rows_of(hash, {3, none, none}), (Numbers{3, 17}));  // like token 1 twice
+  NgramHash cut = hash;
+  cut.boundary_cuts = true;
+  EXPECT_EQ(rows_of(cut, {3, 1, 0}), (Numbers{3, 17}));
+}
+
+TEST(EngramHash, FoldsIdsWithoutATokenToPaddingAndWithoutATokenizerByTheirRemainder) {
+  NgramHash hash = folding();
+  EXPECT_EQ(hash.folded_id(2), 1);
+  EXPECT_EQ(hash.folded_id(4), 1);
+  hash.folded.clear();
+  EXPECT_EQ(hash.folded_id(2), 2);
+  EXPECT_EQ(hash.folded_id(5), 2);
+}
+
 }  // namespace
 }  // namespace tp
