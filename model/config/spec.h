@@ -192,8 +192,8 @@ struct ModelSpec {
   std::optional<NextTokenSpec> next_token{};  // set for multi-token prediction layers
   std::optional<DrafterSpec> drafter{};       // set for trained drafters
   bool tied_embeddings = false;
-  // Parameters of tensors that the original code has and never uses for texts. Published numbers of parameters include
-  // them.
+  // Parameters of tensors that the original code has and never uses for texts. Published numbers of
+  // parameters include them.
   std::size_t unused_parameters = 0;
   bool lm_head_bias = false;
   float logit_scale = 1.0F;
