@@ -68,7 +68,7 @@ TEST(DeepSeekV41, RefusesVariantsByName) {
 // Layers: M makes pools and chooses, c chooses, s shares a choice, - has a window only. The indexer whose
 // choice a layer uses: c chooses candidates, r chooses among them.
 TEST(DeepSeekV41, GivesLayersThePoolsAndChoicesOfEarlierLayers) {
-  json config = v41_config_with({});
+  json config = v41_config_with(json::object());
   config["text_config"].erase("candidate_source_layer_id");  // the last of kv_source_layer_ids
   const ModelSpec spec = v41_spec_of(config);
   std::vector<std::size_t> pools;
