@@ -22,6 +22,7 @@
 // logits at four positions by two to four times the usual amount, also in float32. So the certainty of a
 // greedy token is judged with the bound of its position.
 #include "model/config/config.h"
+#include "model/kernels/rounding.h"
 #include "model/kernels/simd/tiles/tile_product.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
@@ -155,6 +156,13 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   bool makes_choices() const { return config_.num_experts != 0; }
   // A token in another bucket changes what many tokens see, in every layer that follows.
   bool hashes() const { return !config_.reformer.attn_layers.empty(); }
+  // Whether latents are rounded to FP8 and FP4. A small error that moves a number over an edge becomes a
+  // whole step: with bf16 weights, the error is 0.15 on two ranks.
+  bool rounds() const {
+    const ModelSpec spec = make_spec(config_);
+    const auto* const compressed = std::get_if<CompressedAttentionSpec>(&spec.blocks.front().attention);
+    return compressed != nullptr && compressed->rounds && compressed->head_dim % kernels::kRoundedBlock == 0;
+  }
 
   // Errors grow in this model 2.4 times as much as in qwen35, also in the original modelling code: a change
   // of all weights by 1e-6 moves its logits by 2.2e-4 standard deviations, and those of qwen35 by 0.9e-4
@@ -171,9 +179,13 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   // logits by 0.8 standard deviations and those of most later tokens, which see its key, by 0.05: also the
   // median position's. Where no early token gets others (other instructions, bf16 weights), it is 0.001 to
   // 0.009.
+  //
+  // deepseekv41 also has steep gates and choices by scores: an error with bf16 weights is 0.11, which is 3.3
+  // times the bound of most models.
   double sensitivity() const {
     const std::string& name = GetParam().name;
     if (name == "minimaxm3" || name == "qwen4exp") return 4.0;
+    if (name == "deepseekv41" || name == "deepseekv41-fewcandidates") return 4.0;
     return name == "qwen35-bare-bf16" || name == "kimik3" || name == "glm5next" ? 2.5 : 1.0;
   }
 
@@ -268,7 +280,7 @@ TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
   if (comm_.is_root()) {
     EXPECT_LE(GetParam().rows.difference(exact), std::max(1e-4, 4 * GetParam().noise));
   }
-  if (hashes()) return;
+  if (hashes() || rounds()) return;
   const Rows expected = rows_of(exact);
   const std::vector<double> sensitive = makes_choices() ? std::vector<double>() : sensitivities(expected);
   for (const Precision& precision :
