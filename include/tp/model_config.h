@@ -42,7 +42,7 @@ struct ModelConfig {
   std::vector<std::string> labels{};     // a classifier's labels (config.json: id2label)
   // Sizes to which embeddings may be cut (Matryoshka embeddings); empty: any.
   std::vector<std::size_t> matryoshka_dimensions{};
-  // What texts to embed begin with, for the task of an adapter that the checkpoint stores.
+  // The beginning of texts to embed, for the task of an adapter that the checkpoint stores.
   std::string task_instruction{};
   // The prompt in which a classifier judges two texts: {query} and {document} stand for the texts.
   // Empty: the tokenizer joins the two texts.
