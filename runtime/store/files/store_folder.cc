@@ -82,8 +82,12 @@ bool StoreFolder::exists(const std::filesystem::path& file) {
 
 std::string StoreFolder::write(const std::filesystem::path& file, std::span<const std::byte> bytes) const {
   std::string error = write_once(file, bytes);
-  if (error.empty() || exists(path_) || ::mkdir(path_.c_str(), 0700) != 0) return error;
-  describe();
+  if (error != reason_of(ENOENT)) return error;
+  // Another rank may create it again at the same time.
+  if (::mkdir(path_.c_str(), 0700) == 0)
+    describe();
+  else if (errno != EEXIST)
+    return error;
   return write_once(file, bytes);
 }
 

@@ -61,7 +61,6 @@ TEST_P(Layouts, GiveTheSameLogits) {
   test::ModelUnderTest decoder(test::world(), load_config(directory.path()), *source,
                                {.weights = WeightType::f32});
   EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3);
-  EXPECT_TRUE(decoder.model().unused_tensors().empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(OfYear2026, Layouts,

@@ -6,7 +6,9 @@
 #include "tp/engine.h"
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -128,6 +130,7 @@ class ModelFolder {
         {"decoder", {{"type", "ByteLevel"}}},
         {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}};
     write("tokenizer.json", tokenizer.dump());
+    count_folded_tokens(vocabulary.size());
   }
 
   const std::filesystem::path& path() const { return directory_.path(); }
@@ -143,6 +146,18 @@ class ModelFolder {
   }
 
  private:
+  // Hash tables by folded ids must have as many as the tokenizer.
+  void count_folded_tokens(std::size_t count) const {
+    std::ifstream file(path() / "config.json");
+    const std::string config(std::istreambuf_iterator<char>(file), {});
+    const std::string key = "\"engram_compressed_vocab_size\": ";
+    const std::size_t place = config.find(key);
+    if (place == config.npos) return;
+    const std::size_t number = place + key.size();
+    write("config.json", config.substr(0, number) + std::to_string(count) +
+                             config.substr(config.find_first_not_of("0123456789", number)));
+  }
+
   TemporaryDirectory directory_;
 };
 
