@@ -75,7 +75,9 @@ TEST(ModelTasks, TextsBeginWithTheInstructionOfTheirTask) {
       {"retrieval.query", "Represent the query for retrieving evidence documents: "},
       {"retrieval.passage", "Represent the document for retrieval: "},
       {"separation", ""}};
-  for (const auto& [task, instruction] : instructions) {
+  for (const auto& pair : instructions) {
+    const std::string& task = pair.first;  // clang 14 cannot capture a structured binding
+    const std::string& instruction = pair.second;
     run_engine(test::world(), {.model = folder, .block_size = 8, .task = task}, [&](Engine& engine) {
       const Embedder embedder(engine, folder, {});
       EXPECT_EQ(embedder.encode("a b").prompt, engine.encode(instruction + "a b")) << task;
