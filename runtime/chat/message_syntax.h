@@ -52,7 +52,7 @@ struct MessageSyntax {
   bool has_channels = false;
   ThinkingMarkers thinking{};
   CallNotation calls{};
-  std::vector<std::string> wrappers{};  // texts around the message's text: the one before it comes first
+  std::vector<std::string> wrappers{};  // texts around the message's text; the first stands before it, the last after it
 
   // All texts that may be control tokens. The reader needs them in the text.
   std::vector<std::string> markers() const;
