@@ -41,7 +41,7 @@ network=()
 # A host that has vanished is noticed after 5 + 3 * 2 seconds; the defaults add up to minutes.
 keepalive=(--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3)
 
-# Hosts without slots have one. Open MPI 5's name comes second.
+# A host without slots gets one rank. The variable is for Open MPI 5.
 slots=(--mca orte_set_default_slots 1)
 export PRTE_MCA_prte_set_default_slots=1
 
