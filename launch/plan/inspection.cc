@@ -127,7 +127,11 @@ void add_files(const Inspection& found, Lines& lines) {
     lines.add("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *found.unusable));
 }
 
-// One size of pools in one line.
+std::string in_layers(std::size_t count) {
+  return fmt::format("in {} layer{}", count, count == 1 ? "" : "s");
+}
+
+// Each line has one size of pools.
 void add_compressed_attention(const ModelSpec& spec, Lines& lines) {
   std::map<std::size_t, std::size_t> layers;  // by the size of pools
   std::size_t window = 0;
@@ -144,8 +148,7 @@ void add_compressed_attention(const ModelSpec& spec, Lines& lines) {
   const char* name = "compressed attention";
   for (const auto& [pool, count] : layers) {
     const std::string pools = pool == 0 ? "" : fmt::format(" and pools of {}", pool);
-    lines.add(std::exchange(name, ""),
-              fmt::format("{} tokens{}, in {} layer{}", window, pools, count, count == 1 ? "" : "s"));
+    lines.add(std::exchange(name, ""), fmt::format("{} tokens{}, {}", window, pools, in_layers(count)));
   }
   if (readers == 0) return;
   lines.add("",
@@ -185,16 +188,18 @@ void add_heads(const Inspection& found, Lines& lines) {
   const std::vector<BlockSpec>& blocks = found.model.spec().blocks;
   if (const auto block = std::ranges::find_if(blocks, chooses); block != blocks.end()) {
     const BlockIndexerSpec& indexer = *block_indexer_of(*block);
-    lines.add("indexers", fmt::format("{} heads of {}, {} blocks of {} positions, in {} layers",
-                                      config.num_key_value_heads, indexer.head_dim, indexer.top_k,
-                                      indexer.block_size, std::ranges::count_if(blocks, chooses)));
+    lines.add("indexers",
+              fmt::format("{} heads of {}, {} blocks of {} positions, {}", config.num_key_value_heads,
+                          indexer.head_dim, indexer.top_k, indexer.block_size,
+                          in_layers(static_cast<std::size_t>(std::ranges::count_if(blocks, chooses)))));
   }
   const auto pools = [](const BlockSpec& block) { return pooled_indexer_of(block) != nullptr; };
   if (const auto block = std::ranges::find_if(blocks, pools); block != blocks.end()) {
     const PooledIndexerSpec& indexer = *pooled_indexer_of(*block);
-    lines.add("indexers", fmt::format("{} heads of {}, {} pools of {} positions, in {} layers",
-                                      indexer.num_heads, indexer.head_dim, indexer.top_k, indexer.pool,
-                                      std::ranges::count_if(blocks, pools)));
+    lines.add("indexers",
+              fmt::format("{} heads of {}, {} pools of {} positions, {}", indexer.num_heads, indexer.head_dim,
+                          indexer.top_k, indexer.pool,
+                          in_layers(static_cast<std::size_t>(std::ranges::count_if(blocks, pools)))));
   }
   if (std::ranges::none_of(found.model.spec().blocks, keeps_keys)) return;
   lines.add("num_attention_heads", config.num_attention_heads);
@@ -239,8 +244,8 @@ void add_attention(const Inspection& found, Lines& lines) {
   const std::size_t chunk = found.config().attention_chunk_size;
   if (cache.windowed_layers != 0)
     lines.add(chunk != 0 ? "attention_chunk_size" : "sliding_window",
-              fmt::format("{} tokens, in {} layers", chunk != 0 ? chunk : found.config().sliding_window,
-                          cache.windowed_layers));
+              fmt::format("{} tokens, {}", chunk != 0 ? chunk : found.config().sliding_window,
+                          in_layers(cache.windowed_layers)));
   if (cache.recurrent_layers != 0)
     lines.add("recurrent layers",
               fmt::format("{}, {} states for {} sequences and their snapshots", cache.recurrent_layers,
