@@ -52,8 +52,8 @@ struct MessageSyntax {
   bool has_channels = false;
   ThinkingMarkers thinking{};
   CallNotation calls{};
-  std::vector<std::string>
-      wrappers{};  // texts around the message's text; the first stands before it, the last after it
+  // Texts around the message's text: the first stands before it, the last after it.
+  std::vector<std::string> wrappers{};
 
   // All texts that may be control tokens. The reader needs them in the text.
   std::vector<std::string> markers() const;
