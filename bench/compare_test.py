@@ -4,7 +4,6 @@
 import importlib.machinery
 import importlib.util
 import json
-import math
 import subprocess
 import sys
 import tempfile
@@ -49,19 +48,16 @@ class Interval(unittest.TestCase):
         for value in (ratio, least, most):
             self.assertAlmostEqual(value, 2.0)
 
-    def test_is_that_of_students_t(self):
-        logs = [0.1, 0.2, 0.3, 0.2]  # mean 0.2, standard deviation sqrt(0.02 / 3)
-        ratio, least, most = compare.ratio_with_interval([math.exp(x) for x in logs], [1] * 4)
-        half = 3.182 * math.sqrt(0.02 / 3) / 2
-        self.assertAlmostEqual(ratio, math.exp(0.2))
-        self.assertAlmostEqual(least, math.exp(0.2 - half))
-        self.assertAlmostEqual(most, math.exp(0.2 + half))
+    def test_is_of_the_median_which_single_slow_runs_do_not_move(self):
+        ratio, least, most = compare.ratio_with_interval([1.1, 1.2, 1.3, 1.4, 9.0], [1] * 5)
+        self.assertEqual((ratio, least, most), (1.3, 1.1, 9.0))
+        ratio, least, most = compare.ratio_with_interval([0.01, 0.98, 0.99, 1.0, 1.0, 1.01, 1.02, 50], [1] * 8)
+        self.assertEqual((ratio, least, most), (1.0, 0.98, 1.02))
 
-    def test_quantiles_fall_to_those_of_the_normal_distribution(self):
-        quantiles = [compare.t_975(freedom) for freedom in range(1, 2000)]
-        self.assertEqual(quantiles, sorted(quantiles, reverse=True))
-        self.assertAlmostEqual(quantiles[-1], 1.961, places=3)
-        self.assertLess(abs(compare.t_975(60) - 2.000), 0.01)
+    def test_contains_the_median_with_a_probability_of_ninety_percent(self):
+        # By the table of the sign test's critical values at 10 % on two sides.
+        for turns, out in ((5, 0), (7, 0), (8, 1), (10, 1), (11, 2), (12, 2), (13, 3), (20, 5), (30, 10)):
+            self.assertEqual(compare.left_out(turns), out, turns)
 
 
 class Program(unittest.TestCase):
