@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/mount.h>
@@ -111,23 +113,22 @@ TEST(StoreFaults, AnotherHeadsFilesAreIgnoredAndReplaced) {
 // A separate file system for the store, if the test may mount one.
 class SmallDisk {
  public:
-  explicit SmallDisk(const char* options) {
-    is_mounted_ = ::mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, options) == 0;
+  SmallDisk(std::filesystem::path path, const char* options) : path_(std::move(path)) {
+    is_mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, options) == 0;
   }
   ~SmallDisk() {
-    if (is_mounted_) ::umount(directory_.path().c_str());
+    if (is_mounted_) ::umount(path_.c_str());
   }
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
 
   bool is_mounted() const { return is_mounted_; }
   void make_read_only() const {
-    ASSERT_EQ(::mount("tmpfs", directory_.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr), 0);
+    ASSERT_EQ(::mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, nullptr), 0);
   }
-  const std::filesystem::path& path() const { return directory_.path(); }
 
  private:
-  test::TemporaryDirectory directory_;
+  std::filesystem::path path_;
   bool is_mounted_ = false;
 };
 
@@ -164,19 +165,53 @@ void expect_note(const std::filesystem::path& store, std::size_t restored, const
 }
 
 TEST(StoreFaults, AFullDiskStopsWritingWithOneNote) {
-  const SmallDisk disk("size=12k");
+  const StoreFolderTest store;
+  const SmallDisk disk(store.path(), "size=12k");
   if (!disk.is_mounted()) GTEST_SKIP() << "needs the right to mount a file system";
-  expect_note(disk.path(), 0, "No space left on device");
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(disk.path()))
+  expect_note(store.path(), 0, "No space left on device");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(store.path()))
     EXPECT_NE(entry.path().extension(), ".tmp") << "nothing is left behind";
 }
 
 TEST(StoreFaults, AReadOnlyFolderIsReadAndNotWritten) {
-  const SmallDisk disk("size=10m");
+  const StoreFolderTest store;
+  const SmallDisk disk(store.path(), "size=10m");
   if (!disk.is_mounted()) GTEST_SKIP() << "needs the right to mount a file system";
-  expect_note(disk.path(), 0, "");
+  expect_note(store.path(), 0, "");
   disk.make_read_only();
-  expect_note(disk.path(), 40, "");
+  expect_note(store.path(), 40, "");
+}
+
+// Rank 0 mounts the folder for all ranks, which are in its mount namespace when mpirun runs on one host.
+TEST(StoreFaults, ANewPromptAndAReadOnlyFolderGiveOneNoteOfAllRanks) {
+  const Fixture fixture = reference::fixture("llama-gqa");
+  const StoreFolderTest store;
+  std::optional<SmallDisk> disk;
+  if (test::world().is_root()) disk.emplace(store.path(), "size=10m");
+  int mounted = disk && disk->is_mounted() ? 1 : 0;
+  MPI_Bcast(&mounted, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  if (mounted == 0) GTEST_SKIP() << "needs the right to mount a file system";
+  const EngineOptions options = options_for(fixture, store);
+  const Request stored = asked(test::varied_prompt(fixture.prompt, 41, 0));
+  const Request added = asked(test::varied_prompt(fixture.prompt, 43, 1));
+  const std::vector<Continuation> expected = {computed(options, stored), computed(options, added)};
+  on_ranks(test::world().size(), options, [&](Engine& engine) { run_alone(engine, stored); });
+  if (disk) disk->make_read_only();
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::vector<std::string> notes;
+  EngineHooks hooks;
+  hooks.note = [&](const std::string& text) { notes.push_back(text); };
+  const auto work = [&](Engine& engine) {
+    expect_same(run_alone(engine, stored), expected[0]);
+    EXPECT_EQ(engine.status().store.restored_tokens, 40U);
+    expect_same(run_alone(engine, added), expected[1]);
+    while (engine.wait_for_work(std::chrono::nanoseconds(0))) engine.step();
+    EXPECT_FALSE(engine.status().store.writes);
+  };
+  on_ranks(test::world().size(), options, work, hooks);
+  ASSERT_EQ(notes.size(), test::world().is_root() ? 1U : 0U);
+  for (const std::string& text : notes)
+    EXPECT_NE(text.find("Read-only file system"), std::string::npos) << text;
 }
 
 TEST(StoreFaults, AFolderThatVanishesStopsWritingWithOneNote) {

@@ -1,0 +1,132 @@
+// All places where the program decides whether files or builds are the ones of before: none looks at samples
+// of a file, its date, or a version number.
+#include "model/config/architectures.h"
+#include "model/weights/adapters/adapter.h"
+#include "model/weights/open_checkpoint.h"
+#include "model/weights/packed_cache.h"
+#include "runtime/setup/model_identity.h"
+#include "runtime/store/files/store_fingerprint.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+#include "tp/version.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryDirectory;
+
+struct Place {
+  std::string what;
+  fs::path input;    // a file, or a folder
+  std::string file;  // the file in the folder that is edited
+  std::function<std::string(const fs::path&)> identity;
+};
+
+// Copies of a model on several ranks, packed weights and stored prompts have this identity.
+std::string identity_of_model(const fs::path& path) {
+  const std::unique_ptr<WeightSource> source = open_checkpoint(path);
+  return ModelIdentity(test::world(), *source, "model", HashCache(fs::path())).read().hex();
+}
+
+std::string facts_of_store(const fs::path& model) {
+  return store_facts({.model = model}, make_spec(load_config(reference::fixture("llama-gqa").folder)), {});
+}
+
+AdapterOptions adapter_in(const fs::path& path) { return {.name = "tuned", .path = path}; }
+
+// The reason why packed weights of this model are not read after packed weights of another one were kept.
+std::string state_of_packed(const ContentHash& model) {
+  const TemporaryDirectory folder;
+  PackedCacheIdentity identity{.model = "/models/some", .source = {1, 2}, .tp = {0, 1}};
+  PackedCache kept(folder.path(), identity);
+  kept.rebuild();
+  EXPECT_EQ(kept.finish(), "");
+  identity.source = model;
+  return PackedCache(folder.path(), identity).unusable_because();
+}
+
+const std::vector<Place>& places() {
+  const fs::path adapter = reference::adapter_fixture("lora-llama").folder / "adapter";
+  static const std::vector<Place> all = {
+      {"safetensors model", reference::fixture("llama-gqa").folder, "model.safetensors", identity_of_model},
+      {"GGUF model", reference::gguf_fixtures().front().folder / "model.gguf", {}, identity_of_model},
+      {"config of stored prompts", reference::fixture("llama-gqa").folder, "config.json", facts_of_store},
+      {"PEFT adapter", adapter, "adapter_model.safetensors",
+       [](const fs::path& path) { return open_peft_adapter(adapter_in(path)).identity; }},
+      {"GGUF adapter",
+       reference::gguf_adapter("lora-llama"),
+       {},
+       [](const fs::path& path) {
+         const CheckpointConfig config = load_config(reference::adapter_fixture("lora-llama").base);
+         return open_gguf_adapter(adapter_in(path), make_spec(config), "llama").identity;
+       }},
+  };
+  return all;
+}
+
+// Inverts one bit, and keeps the file's size and modification time.
+void edit(const fs::path& path, std::size_t from_end) {
+  const fs::file_time_type time = fs::last_write_time(path);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-static_cast<std::streamoff>(from_end), std::ios::end);
+  const auto byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(-static_cast<std::streamoff>(from_end), std::ios::end);
+  file.put(byte);
+  file.close();
+  fs::last_write_time(path, time);
+}
+
+TEST(IdentityPlaces, NoticeABitAnywhereInAFileOfTheSameSizeAndTime) {
+  for (const Place& place : places()) {
+    const TemporaryDirectory directory;
+    const fs::path copy = directory.path() / place.input.filename();
+    fs::copy(place.input, copy, fs::copy_options::recursive);
+    const fs::path edited = place.file.empty() ? copy : copy / place.file;
+    fs::permissions(edited, fs::perms::owner_all);
+    const std::string before = place.identity(copy);
+    EXPECT_EQ(place.identity(copy), before) << place.what;
+    const std::size_t size = fs::file_size(edited);
+    for (const std::size_t from_end : {std::size_t{1}, size / 9, size / 5, size / 3}) {
+      edit(edited, from_end);
+      EXPECT_NE(place.identity(copy), before) << place.what << ", byte " << from_end << " from the end";
+      edit(edited, from_end);
+    }
+  }
+}
+
+TEST(IdentityPlaces, KeepPackedWeightsForOneHashOfAllBytes) {
+  EXPECT_EQ(state_of_packed({1, 2}), "");
+  EXPECT_EQ(state_of_packed({1, 3}), "the model, or how weights are packed, has changed");
+  EXPECT_EQ(state_of_packed({2, 2}), "the model, or how weights are packed, has changed");
+}
+
+// Two commits of one version differ. PlanAgreement compares the same text between ranks.
+TEST(IdentityPlaces, NameTheCommitAndTheOptionsOfTheBuild) {
+  const std::string build = build_text();
+  EXPECT_NE(build.find("commit "), std::string::npos) << build;
+  EXPECT_NE(facts_of_store(reference::fixture("llama-gqa").folder).find(build), std::string::npos);
+  const TemporaryDirectory folder;
+  PackedCache kept(folder.path(), {.model = "/models/some", .source = {1, 2}, .tp = {0, 1}});
+  kept.rebuild();
+  EXPECT_EQ(kept.finish(), "");
+  std::ifstream file(folder.path() / folder.files().at(0), std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(bytes.find(build), std::string::npos) << "the file's first page names the build";
+}
+
+}  // namespace
+}  // namespace tp
