@@ -3,8 +3,10 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 #include "model/kernels/streams.h"
+#include "parallel/exchange/collectives.h"
 
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace tp {
 namespace {
@@ -17,16 +19,46 @@ std::optional<Buffer<float>> load_inject(WeightLoader& loader, const LowRankConn
   return loader.whole_weight({name, {spec.streams, spec.streams * hidden_size}, "hc_count", kConnected});
 }
 
+// This rank's channels of every stream.
+std::vector<OwnedRows> rows_of_channels(const StoredLayer& up, std::size_t streams, Range channels) {
+  const std::size_t hidden_size = up.shape.rows / streams;
+  std::vector<OwnedRows> rows;
+  for (std::size_t s = 0; s < streams; ++s)
+    rows.push_back({up, {s * hidden_size + channels.begin, s * hidden_size + channels.end}});
+  return rows;
+}
+
+// Columns of all ranks, from each rank's own: the sum of numbers and zeros is exact. Overwrites `whole`,
+// [tokens, all columns].
+void join_columns(TensorView<const float> local, Range own, const StepContext& step,
+                  TensorView<float> whole) {
+  kernels::clear(whole);
+  kernels::copy_rows(local, whole.columns_from(own.begin, own.size()));
+  PartialSum sum(whole);
+  if (step.comm != nullptr)
+    all_reduce(*step.comm, std::move(sum));
+  else
+    step.count_sum(sum);
+}
+
 }  // namespace
 
 LowRankConnection::LowRankConnection(WeightLoader& loader, const LowRankConnectionSpec& spec,
                                      std::size_t hidden_size, const LowRankConnectionNames& names)
     : streams_(spec.streams),
+      rank_(spec.rank),
+      own_low_(split_by_weights(spec.rank, loader.tp())),
+      own_channels_(shard_columns(hidden_size, loader.tp())),
       norm_(spec.norm, hidden_size,
             loader.whole_vector(tensor_names::weight_of(names.norm), spec.streams * hidden_size, kConnected)),
-      down_(whole_layer(loader,
-                        {names.down, {spec.rank, spec.streams * hidden_size}, "hc_lowrank", kConnected})),
-      up_(whole_layer(loader, {names.up, {spec.streams * hidden_size, spec.rank}, kConnected, "hc_lowrank"})),
+      down_(loader,
+            std::vector<OwnedRows>{
+                {{names.down, {spec.rank, spec.streams * hidden_size}, "hc_lowrank", kConnected}, own_low_}},
+            false),
+      up_(loader,
+          rows_of_channels({names.up, {spec.streams * hidden_size, spec.rank}, kConnected, "hc_lowrank"},
+                           spec.streams, own_channels_),
+          false),
       inject_(load_inject(loader, spec, hidden_size, names.inject)) {}
 
 TensorView<float> LowRankConnection::normed(TensorView<const float> streams, const StepContext& step) const {
@@ -36,13 +68,21 @@ TensorView<float> LowRankConnection::normed(TensorView<const float> streams, con
   return copy;
 }
 
-void LowRankConnection::mix(TensorView<float> normed, const StepContext& step,
+void LowRankConnection::mix(TensorView<const float> normed, const StepContext& step,
                             TensorView<float> input) const {
-  const TensorView<float> low = down_(normed, step);
+  const TensorView<float> low = step.workspace.take(normed.rows(), rank_);
+  join_columns(down_(normed, step), own_low_, step, low);
   kernels::scale(1.0F / static_cast<float>(streams_), low);
   kernels::activate(kernels::Activation::silu, low);
-  kernels::multiply_activated(kernels::Activation::sigmoid, up_(low, step), normed);
-  kernels::mean_of_streams(normed, input);
+  const std::size_t channels = own_channels_.size();
+  const TensorView<float> gated = step.workspace.take(normed.rows(), streams_ * channels);
+  for (std::size_t s = 0; s < streams_; ++s)
+    kernels::copy_rows(normed.columns_from(s * input.columns() + own_channels_.begin, channels),
+                       gated.columns_from(s * channels, channels));
+  kernels::multiply_activated(kernels::Activation::sigmoid, up_(low, step), gated);
+  const TensorView<float> own = step.workspace.take(normed.rows(), channels);
+  kernels::mean_of_streams(gated, own);
+  join_columns(own, own_channels_, step, input);
 }
 
 TensorView<float> LowRankConnection::mixed(TensorView<const float> streams, const StepContext& step) const {

@@ -4,14 +4,16 @@
 #include "model/layers/linear/head_norm.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
+#include "parallel/shard/shard.h"
 
 #include <cstddef>
 #include <optional>
 
 namespace tp {
 
-// See LowRankConnectionSpec. A connection for Residual::through, around a half of a block. Every rank has all
-// weights and computes the same mix.
+// See LowRankConnectionSpec. A connection for Residual::through, around a half of a block. Ranks divide the
+// rows of `down`, and the channels of `up`, because these weights are a tenth of all that a token reads. Two
+// sums over ranks, in which each number has one addend that is not zero, make the mix whole on every rank.
 class LowRankConnection {
  public:
   // Without names.inject, nothing can be injected. Throws CheckpointError.
@@ -32,24 +34,27 @@ class LowRankConnection {
     TensorView<float> input;           // [tokens, hidden_size]
     TensorView<const float> on_leave;  // [tokens, streams] weights of the output
   };
-  // streams: [tokens, streams * hidden_size]. Needs names.inject.
+  // streams: [tokens, streams * hidden_size]. Needs names.inject. Collective, except in shape-only steps.
+  // Throws CommError.
   Entered enter(TensorView<const float> streams, const StepContext& step) const;
   // y: the output of the half, [tokens, hidden_size]
   void leave(TensorView<const float> y, const Entered& entered, TensorView<float> streams) const;
 
-  // The input of a half, or of the LM head: [tokens, hidden_size]
+  // The input of a half, or of the LM head: [tokens, hidden_size]. Collective like enter().
   TensorView<float> mixed(TensorView<const float> streams, const StepContext& step) const;
 
  private:
   // Each stream after its norm.
   TensorView<float> normed(TensorView<const float> streams, const StepContext& step) const;
-  // Overwrites the normed streams.
-  void mix(TensorView<float> normed, const StepContext& step, TensorView<float> input) const;
+  void mix(TensorView<const float> normed, const StepContext& step, TensorView<float> input) const;
 
   std::size_t streams_;
+  std::size_t rank_;           // of the two matrices, not of a process
+  Range own_low_;              // this rank's rows of `down`
+  Range own_channels_;         // this rank's channels of every stream
   HeadNorm norm_;              // the streams are its heads
-  ColumnParallelLinear down_;  // [rank, streams * hidden_size]
-  ColumnParallelLinear up_;    // [streams * hidden_size, rank]
+  ColumnParallelLinear down_;  // [own rows, streams * hidden_size]
+  ColumnParallelLinear up_;    // [streams * own channels, rank]
   // [streams, streams * hidden_size], in float32 because it is small; nullopt: injects nothing.
   std::optional<Buffer<float>> inject_;
 };

@@ -14,7 +14,8 @@ namespace tp {
 // [tokens, hidden_size], the same on every rank. Some models have several streams, stored side by side, and
 // after them weights of streams that the next connection reads (HyperConnectionSpec::lags). This class
 // computes all of a step's sums over ranks except those in ProjectionNorm, GroupNorm, GatedMlp, Mamba1,
-// MixtureOfExperts (with a latent), HashTable, PerLayerInputs, SelfConditioning and NextTokenInput.
+// LowRankConnection, MixtureOfExperts (with a latent), HashTable, PerLayerInputs, SelfConditioning and
+// NextTokenInput.
 class Residual {
  public:
   // Sets all streams to the embedding, after the model's norm and projection to hidden_size, if any
