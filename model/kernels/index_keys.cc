@@ -69,11 +69,12 @@ void for_highest(std::span<const float> scores, std::span<float> scratch, std::s
 
 }  // namespace
 
-OwnedKeys::OwnedKeys(const AttentionSpan& span, const PagedCache& cache) {
+OwnedKeys::OwnedKeys(const AttentionSpan& span, const PagedCache& cache, const std::vector<bool>& wanted) {
   const KvLayout& layout = cache.layout;
   const std::size_t keys = span.keys() / layout.index_pool;
   for (std::size_t block = 0; layout.index_keys_before(block) < keys; ++block) {
     if (!cache.owns(static_cast<std::size_t>(span.block_table[block]), 0)) continue;
+    if (!wanted.empty() && !wanted[block]) continue;
     blocks_.push_back({.index = block,
                        .begin = layout.index_keys_before(block),
                        .end = std::min(layout.index_keys_before(block + 1), keys),

@@ -22,7 +22,7 @@ void store_index_key(const float* key, std::size_t number, std::span<const std::
                      const PagedCache& cache);
 
 // The index keys of a span's sequence, up to the last one that the span's tokens complete, that are in blocks
-// that the cache owns (its first KV head). They are numbered in ascending order.
+// that the cache owns (its first KV head), or in some of these blocks. They are numbered in ascending order.
 class OwnedKeys {
  public:
   // Keys [begin, end) of the sequence in a block.
@@ -35,7 +35,8 @@ class OwnedKeys {
     std::size_t keys() const { return end - begin; }
   };
 
-  OwnedKeys(const AttentionSpan& span, const PagedCache& cache);
+  // `wanted`: leaves out the blocks of the block table for which it is false. Empty: leaves out none.
+  OwnedKeys(const AttentionSpan& span, const PagedCache& cache, const std::vector<bool>& wanted = {});
 
   // Ascending.
   std::span<const Block> blocks() const { return blocks_; }

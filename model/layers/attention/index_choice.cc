@@ -79,17 +79,20 @@ class Choice {
 
   // Chooses from this rank's positions.
   void choose_owned(const kernels::IndexQueries& queries, const ChosenGroup& tokens) const {
-    const kernels::OwnedKeys owned(*tokens.span, cache_);
+    const kernels::OwnedKeys owned(*tokens.span, cache_, blocks_with_candidates(tokens));
     kernels::index_scores(queries, *tokens.span, owned, cache_, scratch_, scores_);
     for_tokens(tokens, positions_, [&](std::size_t i) {
       const std::size_t seen = (tokens.position(i) + 1) / spec_.pool;  // complete pools
       const std::span<float> scores(scores_.row(i), owned.before(seen));
-      if (spec_.candidates && seen > spec_.candidates->max_pools()) use_candidates(tokens, i, owned, scores);
+      if (has_candidates(seen)) use_candidates(tokens, i, owned, scores);
       const std::span<float> ranks(ranks_.row(i), positions_);
       if (lists_ != nullptr) {
         kernels::list_highest(scores, owned, ranks, list_of(lists_->rank(), tokens, i));
       } else {
-        kernels::choose_highest(scores, ranks, chosen_of(tokens, i));
+        const std::span<std::int32_t> chosen = chosen_of(tokens, i);
+        kernels::choose_highest(scores, ranks, chosen);
+        for (std::int32_t& pool : chosen)
+          pool = static_cast<std::int32_t>(owned.key(static_cast<std::size_t>(pool)));
         expand(tokens, i);
       }
     });
@@ -112,12 +115,39 @@ class Choice {
     return cache;
   }
 
+  bool has_candidates(std::size_t seen) const {
+    return spec_.candidates && seen > spec_.candidates->max_pools();
+  }
+
+  // The candidates of a token of a group.
+  std::span<std::int32_t> candidates_of(const ChosenGroup& tokens, std::size_t i) const {
+    return {reinterpret_cast<std::int32_t*>(step_.candidates.row(tokens.row() + i)),
+            spec_.candidates->blocks};
+  }
+
+  // Which blocks of the cache have candidates of the tokens of a group, for OwnedKeys. Empty: a token sees so
+  // few pools that all are candidates, or the candidates are yet to be chosen.
+  std::vector<bool> blocks_with_candidates(const ChosenGroup& tokens) const {
+    const auto seen = [&](std::size_t i) { return (tokens.position(i) + 1) / spec_.pool; };
+    if (reads_all(spec_) || !has_candidates(seen(0))) return {};
+    std::vector<bool> blocks(tokens.span->keys() / cache_.layout.block_size + 1);
+    for (std::size_t i = 0; i < tokens.count; ++i) {
+      for (const std::int32_t candidate : candidates_of(tokens, i)) {
+        const std::size_t first = static_cast<std::size_t>(candidate) * spec_.candidates->block_size;
+        const std::size_t last = std::min(first + spec_.candidates->block_size, seen(i)) - 1;
+        const std::size_t end = cache_.layout.block_of_index_key(last) + 1;
+        for (std::size_t block = cache_.layout.block_of_index_key(first); block < end; ++block)
+          blocks[block] = true;
+      }
+    }
+    return blocks;
+  }
+
   // Chooses the candidates of a token of a group, or hides the scores of others.
   void use_candidates(const ChosenGroup& tokens, std::size_t i, const kernels::OwnedKeys& owned,
                       std::span<float> scores) const {
     const CandidatesSpec& spec = *spec_.candidates;
-    const std::span<std::int32_t> blocks(
-        reinterpret_cast<std::int32_t*>(step_.candidates.row(tokens.row() + i)), spec.blocks);
+    const std::span<std::int32_t> blocks = candidates_of(tokens, i);
     if (spec.chooses_candidates)
       choose_candidates(scores, spec.block_size, blocks);
     else

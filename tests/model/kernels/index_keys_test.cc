@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -274,8 +275,8 @@ struct DividedSequence {
 
   std::size_t positions() const { return 3 * table.size() - 1; }
   AttentionSpan span() const { return {0, 1, positions() - 1, table}; }
-  kernels::OwnedKeys owned(const kernels::BlockRange& blocks) const {
-    return {span(), {.layout = {.block_size = 3}, .owned = {&blocks, 1}}};
+  kernels::OwnedKeys owned(const kernels::BlockRange& blocks, const std::vector<bool>& wanted = {}) const {
+    return {span(), {.layout = {.block_size = 3}, .owned = {&blocks, 1}}, wanted};
   }
 };
 
@@ -317,19 +318,40 @@ TEST(MergeHighest, EqualsTheChoiceFromAllScores) {
   }
 }
 
-TEST(OwnedKeys, AreCountedUpToAnyPosition) {
-  Random random(9);
-  const DividedSequence sequence(random);
-  const kernels::BlockRange blocks{20, 70};
-  const kernels::OwnedKeys owned = sequence.owned(blocks);
+// Expects these keys to be numbered, and no others.
+void expect_keys(const DividedSequence& sequence, const kernels::OwnedKeys& owned,
+                 const std::function<bool(std::size_t)>& has_block) {
   std::size_t count = 0;
   for (std::size_t position = 0; position < sequence.positions(); ++position) {
     EXPECT_EQ(owned.before(position), count) << position;
-    if (!blocks.contains(static_cast<std::size_t>(sequence.table[position / 3]))) continue;
+    if (!has_block(position / 3)) continue;
     EXPECT_EQ(owned.key(count), position);
     ++count;
   }
   EXPECT_EQ(owned.before(sequence.positions()), count);
+  EXPECT_EQ(owned.size(), count);
+}
+
+TEST(OwnedKeys, AreCountedUpToAnyPosition) {
+  Random random(9);
+  const DividedSequence sequence(random);
+  const kernels::BlockRange blocks{20, 70};
+  expect_keys(sequence, sequence.owned(blocks), [&](std::size_t block) {
+    return blocks.contains(static_cast<std::size_t>(sequence.table[block]));
+  });
+}
+
+TEST(OwnedKeys, LeaveOutBlocksThatAreNotWanted) {
+  Random random(10);
+  const DividedSequence sequence(random);
+  const kernels::BlockRange blocks{20, 70};
+  std::vector<bool> wanted(sequence.table.size());
+  for (std::size_t block = 0; block < wanted.size(); ++block) wanted[block] = random.integer(0, 3) == 0;
+  expect_keys(sequence, sequence.owned(blocks, wanted), [&](std::size_t block) {
+    return wanted[block] && blocks.contains(static_cast<std::size_t>(sequence.table[block]));
+  });
+  wanted.assign(wanted.size(), false);
+  expect_keys(sequence, sequence.owned(blocks, wanted), [](std::size_t) { return false; });
 }
 
 // Returns blocks with only the latents of these tokens, in memory that contains `before`.
