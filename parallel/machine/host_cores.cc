@@ -33,11 +33,27 @@ std::vector<Core> take_cores(std::vector<NumaDomain>& domains, std::size_t wante
   return taken;
 }
 
-// Whether OpenMP distributes a rank's threads over its places. With "master", all threads stay on the first
-// place.
-bool openmp_spreads_threads() {
-  const omp_proc_bind_t binding = omp_get_proc_bind();
-  return binding != omp_proc_bind_false && binding != omp_proc_bind_master;
+void add_processors_of(int place, std::vector<unsigned>& all) {
+  std::vector<int> processors(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+  omp_get_place_proc_ids(place, processors.data());
+  all.insert(all.end(), processors.begin(), processors.end());
+}
+
+// The processors to which OpenMP binds a rank's threads; empty if it binds none. GCC's library binds the
+// first thread before main, clang's does not, so the thread's own mask says nothing. With "master", all
+// threads stay on its place.
+std::vector<unsigned> openmp_processors() {
+  switch (omp_get_proc_bind()) {
+    case omp_proc_bind_false:
+      return {};
+    case omp_proc_bind_master: {
+      std::vector<unsigned> own;
+      if (const int place = omp_get_place_num(); place >= 0) add_processors_of(place, own);
+      return own;
+    }
+    default:
+      return openmp_places();
+  }
 }
 
 hwloc_topology_t load_topology() {
@@ -57,19 +73,16 @@ hwloc_topology_t host_topology() {
 
 std::vector<unsigned> openmp_places() {
   std::vector<unsigned> all;
-  for (int place = 0; place < omp_get_num_places(); ++place) {
-    std::vector<int> processors(static_cast<std::size_t>(omp_get_place_num_procs(place)));
-    omp_get_place_proc_ids(place, processors.data());
-    all.insert(all.end(), processors.begin(), processors.end());
-  }
+  for (int place = 0; place < omp_get_num_places(); ++place) add_processors_of(place, all);
   return all;
 }
 
 ProcessorSet allowed_set() {
   ProcessorSet set(hwloc_bitmap_alloc());
-  if (hwloc_get_cpubind(host_topology(), set.get(), HWLOC_CPUBIND_THREAD) != 0) hwloc_bitmap_fill(set.get());
-  if (!openmp_spreads_threads()) return set;
-  for (const unsigned processor : openmp_places()) hwloc_bitmap_set(set.get(), processor);
+  const std::vector<unsigned> bound = openmp_processors();
+  for (const unsigned processor : bound) hwloc_bitmap_set(set.get(), processor);
+  if (bound.empty() && hwloc_get_cpubind(host_topology(), set.get(), HWLOC_CPUBIND_THREAD) != 0)
+    hwloc_bitmap_fill(set.get());
   return set;
 }
 
