@@ -167,10 +167,10 @@ struct QuantizedRows {
     const std::size_t blocks = begin * super_blocks;
     return {count,
             super_blocks,
-            elements + blocks * kColumns,
-            scales + blocks * groups(format),
-            offsets + blocks * groups(format),
-            halves + blocks * halves_of(format)};
+            place_in(elements, blocks * kColumns),
+            place_in(scales, blocks * groups(format)),
+            place_in(offsets, blocks * groups(format)),
+            place_in(halves, blocks * halves_of(format))};
   }
 };
 

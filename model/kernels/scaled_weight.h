@@ -24,10 +24,10 @@ struct ScaledRows {
     return {count,
             columns,
             groups,
-            elements + begin * columns,
-            scales + begin * groups,
-            zero_points + begin * groups,
-            scale_rows + begin};
+            place_in(elements, begin * columns),
+            place_in(scales, begin * groups),
+            place_in(zero_points, begin * groups),
+            place_in(scale_rows, begin)};
   }
 };
 

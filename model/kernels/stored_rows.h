@@ -7,6 +7,12 @@
 
 namespace tp {
 
+// The place `index` elements after the beginning of an array; null if the array does not exist.
+template <class T>
+T* place_in(T* array, std::size_t index) {
+  return array == nullptr ? nullptr : array + index;
+}
+
 // [rows, columns] elements of a type. `stride`: bytes from one row to the next. May be unaligned.
 struct StoredRows {
   DType type = DType::f32;
@@ -21,7 +27,7 @@ struct StoredRows {
   }
   // Rows [begin, begin + count).
   StoredRows rows_from(std::size_t begin, std::size_t count) const {
-    return {type, data + begin * stride, count, columns, stride};
+    return {type, place_in(data, begin * stride), count, columns, stride};
   }
 };
 

@@ -31,10 +31,11 @@ void set_engram_tables(const CheckpointConfig& config, ModelSpec& spec) {
   const HashTableConfig& all = config.hash_table;
   for (std::size_t table = 0; table < all.layers.size(); ++table) {
     const NgramHash hash = engram_hash(config, table);
-    require<ConfigError>(all.rows.empty() || all.rows[table] == hash.total(),
+    const std::size_t rows = all.rows.empty() ? hash.total() : all.rows[table];
+    require<ConfigError>(rows == hash.total(),
                          "engram_num_embeddings must be {} for layer {}, the sum of {} primes from {} "
                          "(engram_vocab_size) on, found {}; check config.json",
-                         hash.total(), all.layers[table], hash.heads(), all.vocab_size_base, all.rows[table]);
+                         hash.total(), all.layers[table], hash.heads(), all.vocab_size_base, rows);
     spec.blocks[all.layers[table]].hash_table =
         HashTableSpec{.hash = hash,
                       .row_size = all.row_size,
