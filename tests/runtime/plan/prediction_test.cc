@@ -99,6 +99,7 @@ CheckpointConfig indexed() {
   config.latent.q_lora_rank = 64;
   config.latent.kv_lora_rank = 32;
   config.latent.qk_nope_head_dim = config.latent.qk_rope_head_dim = config.latent.v_head_dim = 32;
+  config.head_dim = config.latent.qk_rope_head_dim;  // as load_config sets it
   config.experts.first_k_dense_replace = config.num_hidden_layers;
   config.indexer.topk = 64;
   config.indexer.n_heads = 4;
