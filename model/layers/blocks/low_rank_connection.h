@@ -4,7 +4,6 @@
 #include "model/layers/linear/head_norm.h"
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
-#include "parallel/shard/shard.h"
 
 #include <cstddef>
 #include <optional>
@@ -49,7 +48,7 @@ class LowRankConnection {
   void mix(TensorView<const float> normed, const StepContext& step, TensorView<float> input) const;
 
   std::size_t streams_;
-  std::size_t rank_;           // of the two matrices, not of a process
+  std::size_t rank_;           // the rank of both matrices, hc_lowrank
   Range own_low_;              // this rank's rows of `down`
   Range own_channels_;         // this rank's channels of every stream
   HeadNorm norm_;              // the streams are its heads

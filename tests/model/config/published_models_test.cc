@@ -62,7 +62,8 @@ TEST(PublishedModels, HaveTheCountedParametersForShapesOfBenchmarks) {
       {"llama-thin", 9969920, 9969920},           {"llama-tiny", 41558528, 41558528},
       {"qwen3-moe-cut", 5607297024, 1077448704},  {"qwen3-next-cut", 2516045952, 1157091456},
       {"llama-8b-cut", 1923125248, 1923125248},   {"llama-8b-eagle3", 950026240, 950026240},
-      {"qwen3-moe-eagle3", 494149632, 494149632}, {"qwen3-30b-a3b", 30532122624, 3353032704}};
+      {"qwen3-moe-eagle3", 494149632, 494149632}, {"qwen3-30b-a3b", 30532122624, 3353032704},
+      {"qwen3.8-cut", 42755579520, 3276693120}};
   const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "bench" / "shapes";
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
