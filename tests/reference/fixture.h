@@ -24,8 +24,8 @@ struct Fixture {
   std::vector<TokenId> greedy;  // the greedy continuation, which an end-of-sequence token does not stop
   ExpectedRows rows;            // logits of the prompt
   ExpectedRows greedy_rows;     // logits that chose the greedy tokens, at the positions before them
-  // The float32 error of the logits, compared with float64, or the error of logits by weights that are rounded
-  // to float32, if it is larger; 0 if neither was measured.
+  // The float32 error of the logits, compared with float64, or the error of logits by weights that are
+  // rounded to float32, if it is larger; 0 if neither was measured.
   double noise = 0.0;
 };
 
