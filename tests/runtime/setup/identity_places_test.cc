@@ -1,5 +1,6 @@
 // All places where the program decides whether files or builds are the ones of before: none looks at samples
 // of a file, its date, or a version number.
+#include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/open_checkpoint.h"
