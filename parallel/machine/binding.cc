@@ -97,11 +97,8 @@ LimitedCores limited_cores() {
   };
   if (launched_rank().by_srun && !is_value_of("SLURM_CPUS_PER_TASK", "1"))
     return {CoreLimit::slurm, cores_of_slurm_job()};
-  if (omp_get_proc_bind() == omp_proc_bind_master) {
-    ProcessorSet places(hwloc_bitmap_alloc());
-    for (const unsigned processor : openmp_places()) hwloc_bitmap_set(places.get(), processor);
-    return {CoreLimit::open_mp_bind, cores_in(places)};
-  }
+  if (omp_get_proc_bind() == omp_proc_bind_master)
+    return {CoreLimit::open_mp_bind, cores_in(openmp_places())};
   if (is_bound_by_default()) return {CoreLimit::mpirun, cores_in(launcher_set(allowed_set()))};
   return {};
 }

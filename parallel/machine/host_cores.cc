@@ -33,27 +33,20 @@ std::vector<Core> take_cores(std::vector<NumaDomain>& domains, std::size_t wante
   return taken;
 }
 
-void add_processors_of(int place, std::vector<unsigned>& all) {
+void add_processors_of(int place, hwloc_bitmap_t set) {
   std::vector<int> processors(static_cast<std::size_t>(omp_get_place_num_procs(place)));
   omp_get_place_proc_ids(place, processors.data());
-  all.insert(all.end(), processors.begin(), processors.end());
+  for (const int processor : processors) hwloc_bitmap_set(set, static_cast<unsigned>(processor));
 }
 
-// The processors to which OpenMP binds a rank's threads; empty if it binds none. GCC's library binds the
-// first thread before main, clang's does not, so the thread's own mask says nothing. With "master", all
-// threads stay on its place.
-std::vector<unsigned> openmp_processors() {
-  switch (omp_get_proc_bind()) {
-    case omp_proc_bind_false:
-      return {};
-    case omp_proc_bind_master: {
-      std::vector<unsigned> own;
-      if (const int place = omp_get_place_num(); place >= 0) add_processors_of(place, own);
-      return own;
-    }
-    default:
-      return openmp_places();
-  }
+// The processors to which OpenMP binds a rank's threads; empty if it binds none.
+ProcessorSet openmp_processors() {
+  const omp_proc_bind_t binding = omp_get_proc_bind();
+  ProcessorSet set(hwloc_bitmap_alloc());
+  if (binding == omp_proc_bind_false) return set;
+  if (binding != omp_proc_bind_master) return openmp_places();
+  if (const int place = omp_get_place_num(); place >= 0) add_processors_of(place, set.get());
+  return set;
 }
 
 hwloc_topology_t load_topology() {
@@ -71,17 +64,16 @@ hwloc_topology_t host_topology() {
   return topology;
 }
 
-std::vector<unsigned> openmp_places() {
-  std::vector<unsigned> all;
-  for (int place = 0; place < omp_get_num_places(); ++place) add_processors_of(place, all);
+ProcessorSet openmp_places() {
+  ProcessorSet all(hwloc_bitmap_alloc());
+  for (int place = 0; place < omp_get_num_places(); ++place) add_processors_of(place, all.get());
   return all;
 }
 
 ProcessorSet allowed_set() {
-  ProcessorSet set(hwloc_bitmap_alloc());
-  const std::vector<unsigned> bound = openmp_processors();
-  for (const unsigned processor : bound) hwloc_bitmap_set(set.get(), processor);
-  if (bound.empty() && hwloc_get_cpubind(host_topology(), set.get(), HWLOC_CPUBIND_THREAD) != 0)
+  ProcessorSet set = openmp_processors();
+  if (hwloc_bitmap_iszero(set.get()) != 0 &&
+      hwloc_get_cpubind(host_topology(), set.get(), HWLOC_CPUBIND_THREAD) != 0)
     hwloc_bitmap_fill(set.get());
   return set;
 }

@@ -21,10 +21,11 @@ using ProcessorSet = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 hwloc_topology_t host_topology();
 
 // The processors of all places to which OpenMP may bind threads; empty if it binds none.
-std::vector<unsigned> openmp_places();
+ProcessorSet openmp_places();
 
-// The processors that this rank's threads may run on: the calling thread's affinity mask, or all of OpenMP's
-// places if OpenMP binds threads. libgomp binds the first thread to the first place before main starts.
+// The processors that this rank's threads may run on. If OpenMP binds threads: all of its places, or with
+// "master" the calling thread's place. Else: the calling thread's affinity mask. The mask alone says too
+// little: GCC's library binds the first thread to one place before main starts, and clang's library does not.
 ProcessorSet allowed_set();
 
 // The hardware threads of one core, as numbered by the operating system.

@@ -31,8 +31,8 @@ struct SessionFolder {
   pid_t mpirun = 0;
 };
 
-// The session folder of a launcher, such as "/tmp/ompi.host.0/pid.17" of Open MPI 4 or
-// "/tmp/prterun.host.17.0" of Open MPI 5, in which the file lies.
+// The session folder of an mpirun in which the file lies: /tmp/ompi.host.0/pid.17 in Open MPI 4,
+// /tmp/prterun.host.17.0 in Open MPI 5.
 std::optional<SessionFolder> session_folder(const std::string& file) {
   static const std::regex kSession(
       R"((/.*/(?:ompi\.[^/]*/pid\.|prterun\.[^/]*\.(?=\d+\.))(\d+)(?:\.\d+)?)/.*)");

@@ -19,8 +19,7 @@ double read_noise(const std::filesystem::path& meta) {
   const nlohmann::json json = read_json(meta);
   const nlohmann::json noise =
       json.value("float64_vs_float32", json.value("noise_f64_vs_f32", nlohmann::json()));
-  // The change by weights that differ by 1e-6 of themselves, if they differed by half a unit in the last
-  // place.
+  // float32 rounds weights by up to 2^-24 of themselves. The file has the change of logits by 1e-6.
   const double of_weights = json.value("weights_perturbed_by_1e-6", 0.0) * 0x1p-24 / 1e-6;
   return std::max(of_weights, noise.is_number() ? noise.get<double>() : 0.0);
 }

@@ -79,7 +79,8 @@ class Choice {
 
   // Chooses from this rank's positions.
   void choose_owned(const kernels::IndexQueries& queries, const ChosenGroup& tokens) const {
-    const kernels::OwnedKeys owned(*tokens.span, cache_, blocks_with_candidates(tokens));
+    const std::vector<bool> wanted = blocks_with_candidates(tokens);
+    const kernels::OwnedKeys owned(*tokens.span, cache_, wanted);
     kernels::index_scores(queries, *tokens.span, owned, cache_, scratch_, scores_);
     for_tokens(tokens, positions_, [&](std::size_t i) {
       const std::size_t seen = (tokens.position(i) + 1) / spec_.pool;  // complete pools
@@ -91,8 +92,10 @@ class Choice {
       } else {
         const std::span<std::int32_t> chosen = chosen_of(tokens, i);
         kernels::choose_highest(scores, ranks, chosen);
-        for (std::int32_t& pool : chosen)
-          pool = static_cast<std::int32_t>(owned.key(static_cast<std::size_t>(pool)));
+        if (!wanted.empty()) {
+          for (std::int32_t& pool : chosen)
+            pool = static_cast<std::int32_t>(owned.key(static_cast<std::size_t>(pool)));
+        }
         expand(tokens, i);
       }
     });

@@ -55,7 +55,7 @@ TEST(SuspendedStart, HasTheWholeTimeoutAfterAPause) {
   std::this_thread::sleep_for(9s);
   ASSERT_EQ(::kill(rank, SIGCONT), 0);
   std::this_thread::sleep_for(3s);
-  EXPECT_FALSE(process.wait_for_message("timeout: ", 0.1));  // sanitizers lengthen what it waits
+  EXPECT_FALSE(process.wait_for_message("timeout: ", 0.1));  // not 3, because sanitizers lengthen this wait
   EXPECT_TRUE(process.wait_for_message("timeout: ", 30));
   EXPECT_NE(process.finish().status, 0);
 }

@@ -1,5 +1,6 @@
-// All places where the program decides whether files or builds are the ones of before: none looks at samples
-// of a file, its date, or a version number.
+// The places where the program decides whether files of a model, or builds, are the same. No place looks at
+// samples of a file, its date, or a version number. program_files_test has the programs of a gateway's jobs,
+// and plan_agreement_test the builds of ranks.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/adapters/adapter.h"
@@ -10,6 +11,7 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/runtime/setup/invert_bit.h"
 #include "tp/version.h"
 
 #include <cstddef>
@@ -18,7 +20,6 @@
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,8 @@ std::string facts_of_store(const fs::path& model) {
 
 AdapterOptions adapter_in(const fs::path& path) { return {.name = "tuned", .path = path}; }
 
-// The reason why packed weights of this model are not read after packed weights of another one were kept.
+// The reason why packed weights of this model are not read after those of the model {1, 2} were kept; empty:
+// they are read.
 std::string state_of_packed(const ContentHash& model) {
   const TemporaryDirectory folder;
   PackedCacheIdentity identity{.model = "/models/some", .source = {1, 2}, .tp = {0, 1}};
@@ -79,18 +81,6 @@ const std::vector<Place>& places() {
   return all;
 }
 
-// Inverts one bit, and keeps the file's size and modification time.
-void edit(const fs::path& path, std::size_t from_end) {
-  const fs::file_time_type time = fs::last_write_time(path);
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(-static_cast<std::streamoff>(from_end), std::ios::end);
-  const auto byte = static_cast<char>(file.get() ^ 1);
-  file.seekp(-static_cast<std::streamoff>(from_end), std::ios::end);
-  file.put(byte);
-  file.close();
-  fs::last_write_time(path, time);
-}
-
 TEST(IdentityPlaces, NoticeABitAnywhereInAFileOfTheSameSizeAndTime) {
   for (const Place& place : places()) {
     const TemporaryDirectory directory;
@@ -102,9 +92,9 @@ TEST(IdentityPlaces, NoticeABitAnywhereInAFileOfTheSameSizeAndTime) {
     EXPECT_EQ(place.identity(copy), before) << place.what;
     const std::size_t size = fs::file_size(edited);
     for (const std::size_t from_end : {std::size_t{1}, size / 9, size / 5, size / 3}) {
-      edit(edited, from_end);
+      test::invert_bit(edited, from_end);
       EXPECT_NE(place.identity(copy), before) << place.what << ", byte " << from_end << " from the end";
-      edit(edited, from_end);
+      test::invert_bit(edited, from_end);
     }
   }
 }

@@ -6,11 +6,11 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/runtime/setup/invert_bit.h"
 
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -40,17 +40,8 @@ class ModelIdentityOfCopies : public testing::Test {
 
   fs::path copy() const { return directory_.path() / "model"; }
 
-  // Inverts one bit of the weights, and keeps the file's size and modification time.
-  void edit(std::size_t from_end) const {
-    const fs::file_time_type time = fs::last_write_time(weights_of(copy()));
-    std::fstream file(weights_of(copy()), std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(-static_cast<std::streamoff>(from_end), std::ios::end);
-    const auto byte = static_cast<char>(file.get() ^ 1);
-    file.seekp(-static_cast<std::streamoff>(from_end), std::ios::end);
-    file.put(byte);
-    file.close();
-    fs::last_write_time(weights_of(copy()), time);
-  }
+  // Edits the weights.
+  void edit(std::size_t from_end) const { test::invert_bit(weights_of(copy()), from_end); }
 
   TemporaryDirectory directory_;
 };
