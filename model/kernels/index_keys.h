@@ -22,7 +22,8 @@ void store_index_key(const float* key, std::size_t number, std::span<const std::
                      const PagedCache& cache);
 
 // The index keys of a span's sequence, up to the last one that the span's tokens complete, that are in blocks
-// that the cache owns (its first KV head), or in wanted blocks among these. They are numbered in ascending order.
+// that the cache owns (its first KV head), or in wanted blocks among these. They are numbered in ascending
+// order.
 class OwnedKeys {
  public:
   // Keys [begin, end) of the sequence in a block.
