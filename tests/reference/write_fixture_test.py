@@ -96,7 +96,6 @@ class WriteFixture(unittest.TestCase):
         found, meta = self.read("expected.json"), self.read("meta.json")
         self.assertEqual(len(found["greedy_ids"]), 16)
         self.assertEqual(meta["source"], "this test")
-        self.assertEqual(meta["tolerance"]["projection"], 0.00693)
         # The rows by the formula of the guide.
         matrix = list(seeded.elements(head, weights["salt"]))
         first = self.read("prompt.json")["ids"][0]
