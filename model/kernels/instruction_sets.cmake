@@ -44,7 +44,7 @@ function(tp_choose_instruction_sets result)
     tp_find_native_sets(sets)
     list(PREPEND sets avx2)
   elseif(TP_ON_ARM AND NOT TP_CPUS STREQUAL portable)
-    set(sets neon dotprod)  # they share most kernels, so that native has both
+    set(sets neon dotprod i8mm)  # they share most kernels, so that native has both
   endif()
   if(TP_BUILD_TESTS)
     list(APPEND sets amx_emulated)

@@ -17,16 +17,16 @@ namespace tp::kernels {
 namespace {
 
 // In ascending order.
-constexpr Isa kSets[] = {Isa::portable,    Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni,
-                         Isa::avx512_bf16, Isa::amx,  Isa::neon,     Isa::dotprod};
+constexpr Isa kSets[] = {Isa::portable,    Isa::avx2, Isa::avx_vnni, Isa::avx512,  Isa::avx512_vnni,
+                         Isa::avx512_bf16, Isa::amx,  Isa::neon,     Isa::dotprod, Isa::i8mm};
 
 #if defined(__aarch64__)
-constexpr std::string_view kNamesOfSets = "portable, neon or dotprod";
+constexpr std::string_view kNamesOfSets = "portable, neon, dotprod or i8mm";
 #else
 constexpr std::string_view kNamesOfSets = "portable, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx";
 #endif
 
-bool is_of_arm(Isa isa) { return isa == Isa::neon || isa == Isa::dotprod; }
+bool is_of_arm(Isa isa) { return isa >= Isa::neon && isa <= Isa::i8mm; }
 
 // Whether a machine whose best instruction set is `best` has `isa`.
 bool has(Isa best, Isa isa) {
@@ -75,8 +75,9 @@ Isa& chosen_isa() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"portable",    "avx2", "avx_vnni", "avx512",  "avx512_vnni",
-                                         "avx512_bf16", "amx",  "neon",     "dotprod", "amx_emulated"};
+  constexpr std::string_view kNames[] = {"portable",    "avx2",        "avx_vnni",    "avx512",
+                                         "avx512_vnni", "avx512_bf16", "amx",         "neon",
+                                         "dotprod",     "i8mm",        "amx_emulated"};
   return kNames[static_cast<std::size_t>(isa)];
 }
 
@@ -95,7 +96,10 @@ Isa machine_isa() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     return has_avx_vnni() ? Isa::avx_vnni : Isa::avx2;
 #elif defined(__aarch64__) && defined(__linux__)
-  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? Isa::dotprod : Isa::neon;
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return Isa::neon;
+  const bool has_matrices =
+      (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0 && (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+  return has_matrices ? Isa::i8mm : Isa::dotprod;
 #elif defined(__aarch64__)
   return Isa::neon;
 #endif
@@ -122,7 +126,7 @@ bool bf16_pairs_are_fast() {
 #if defined(__x86_64__)
   return active_isa() == Isa::avx512_bf16 && __builtin_cpu_is("amd");
 #else
-  return false;
+  return active_isa() == Isa::i8mm;
 #endif
 }
 

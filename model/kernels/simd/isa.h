@@ -8,8 +8,9 @@ namespace tp::kernels {
 // In ascending order: a machine that has one also has those before it, except that avx512 lacks avx_vnni.
 // avx_vnni is that of Alder Lake, avx512 of Skylake, avx512_vnni of Cascade Lake and Ice Lake, avx512_bf16
 // (which includes VBMI) of Zen 4. amx_emulated is for tests only: AMX's tile instructions in plain C++, on
-// any machine, with portable kernels otherwise. neon and dotprod are those of 64-bit ARM, in ascending order,
-// too: armv8-a has neon, and Neoverse N1 and Cortex-A76 have dotprod.
+// any machine, with portable kernels otherwise. neon, dotprod and i8mm are those of 64-bit ARM, in ascending
+// order, too: armv8-a has neon, Neoverse N1 and Cortex-A76 have dotprod, and Neoverse V1 and N2 have i8mm,
+// which includes products of bf16.
 enum class Isa {
   portable,
   avx2,
@@ -20,6 +21,7 @@ enum class Isa {
   amx,
   neon,
   dotprod,
+  i8mm,
   amx_emulated
 };
 
@@ -47,8 +49,8 @@ Isa common_isa(Isa other, bool other_has_fast_pairs);
 // Makes the kernels use a lower instruction set. Not while an engine exists.
 void lower_isa(Isa isa);
 
-// Whether a product of bf16 pairs takes less time than two float32 products. True for AMD's vdpbf16ps;
-// Intel's takes four times as long as a float32 multiply-add.
+// Whether a product of bf16 pairs takes less time than two float32 products. True for AMD's vdpbf16ps and
+// ARM's bfmmla; Intel's vdpbf16ps takes four times as long as a float32 multiply-add.
 bool bf16_pairs_are_fast();
 
 }  // namespace tp::kernels

@@ -44,6 +44,7 @@ TP_DECLARE_INTEGERS(avx512_vnni)
 TP_DECLARE_LEVEL(avx512_bf16)
 TP_DECLARE_LEVEL(neon)
 TP_DECLARE_LEVEL(dotprod)
+TP_DECLARE_LEVEL(i8mm)
 
 namespace tp::kernels {
 namespace {
@@ -66,6 +67,21 @@ struct Level {
 Level with_integers(const Level& base, const QuantKernels& quant) {
   return {base.simd,        base.packed, quant,     base.scaled, base.attention,
           base.elementwise, base.pack,   base.peak, base.tiles,  base.tile_attention};
+}
+#endif
+
+#if defined(TP_WITH_NEON)
+Level with_products(const PackedKernels& packed, const QuantKernels& quant, const PeakKernels& peak) {
+  return {neon::kKernels,
+          packed,
+          quant,
+          neon::kScaledKernels,
+          neon::kAttentionKernels,
+          neon::kElementwiseKernels,
+          neon::kPackKernels,
+          peak,
+          nullptr,
+          nullptr};
 }
 #endif
 
@@ -130,16 +146,15 @@ const Level* level_of(Isa isa) {
 #endif
 #if defined(TP_WITH_DOTPROD)
     case Isa::dotprod: {
-      static const Level kernels = {neon::kKernels,
-                                    dotprod::kPackedKernels,
-                                    dotprod::kQuantKernels,
-                                    neon::kScaledKernels,
-                                    neon::kAttentionKernels,
-                                    neon::kElementwiseKernels,
-                                    neon::kPackKernels,
-                                    dotprod::kPeakKernels,
-                                    nullptr,
-                                    nullptr};
+      static const Level kernels =
+          with_products(dotprod::kPackedKernels, dotprod::kQuantKernels, dotprod::kPeakKernels);
+      return &kernels;
+    }
+#endif
+#if defined(TP_WITH_I8MM)
+    case Isa::i8mm: {
+      static const Level kernels =
+          with_products(i8mm::kPackedKernels, i8mm::kQuantKernels, i8mm::kPeakKernels);
       return &kernels;
     }
 #endif

@@ -31,8 +31,8 @@ TEST(Isa, CommonToTwoMachinesIsTheBestOfBoth) {
     EXPECT_EQ(common_isa(own, !fast), Isa::avx512_vnni) << "one multiplies bf16 in pairs, the other does not";
   } else if (own == Isa::amx_emulated) {
     EXPECT_EQ(common_isa(Isa::avx2, false), Isa::portable) << "it has portable kernels";
-  } else if (own == Isa::neon || own == Isa::dotprod) {
-    EXPECT_EQ(common_isa(Isa::dotprod, false), own);
+  } else if (own >= Isa::neon && own <= Isa::i8mm) {
+    EXPECT_EQ(common_isa(Isa::i8mm, true), own);
     EXPECT_EQ(common_isa(Isa::neon, false), Isa::neon);
     EXPECT_EQ(common_isa(Isa::avx2, false), Isa::portable) << "x86";
     EXPECT_EQ(common_isa(Isa::amx, false), Isa::portable);

@@ -33,6 +33,7 @@ std::vector<WeightType> types_of_one_rule() {
     case kernels::Isa::dotprod:
       return {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4};
     case kernels::Isa::avx512_bf16:
+    case kernels::Isa::i8mm:
       return {WeightType::f32, WeightType::f16, WeightType::int8, WeightType::int4};
     case kernels::Isa::amx:
       return {WeightType::f32};

@@ -8,6 +8,7 @@
 
 #include "model/kernels/simd/matmul/panel_results.h"
 #include "model/kernels/simd/matmul/quad_sums.h"
+#include "model/kernels/simd/matmul/row_pairs.h"
 #include "model/kernels/simd/vector/vector.h"
 
 #include <type_traits>
@@ -56,6 +57,41 @@ struct Int8Block {
   Vector scale(std::size_t group) const { return load_f16(scales[group]); }
 };
 
+#if defined(TP_HAS_BYTE_MATRICES)
+// The integer sums of group `g` of N blocks with T tokens, whose bytes begin at `x`. first(t) is the sum to
+// begin with.
+template <class Block, std::size_t T, std::size_t N, class First>
+[[gnu::always_inline]] inline void sum_row_pairs(const Block* const (&blocks)[N], std::size_t g,
+                                                 const std::int8_t* x, const First& first,
+                                                 IntVector (&sums)[N][T]) {
+  constexpr std::size_t kGroupQuads = Block::kGroupSize / 4;
+  constexpr std::size_t kPairs = (T + 1) / 2;
+  RowPairSums<IntRegister> pairs[N][kPairs];
+#pragma GCC unroll 4
+  for (std::size_t q = g * kGroupQuads; q < (g + 1) * kGroupQuads; q += 2, x += 8) {
+    uint8x16_t rows[kPairs];
+    for (std::size_t i = 0; i < kPairs; ++i)
+      rows[i] = neon_two_rows(x + 2 * i * kGroup, x + second_of_pair(i, T) * kGroup);
+    for (std::size_t n = 0; n < N; ++n) {
+      WordVector w[2] = {load_words(blocks[n]->quads[q]), load_words(blocks[n]->quads[q + 1])};
+      if constexpr (Block::kIsBiased) {
+        for (WordVector& word : w) {
+          for (WordRegister& part : word.part) part ^= 0x80808080U;
+        }
+      }
+      const PanelRows weights(w[0], w[1]);
+      for (std::size_t i = 0; i < kPairs; ++i) pairs[n][i].add(weights, rows[i]);
+    }
+  }
+  for (std::size_t n = 0; n < N; ++n) {
+    for (std::size_t t = 0; t < T; ++t) {
+      sums[n][t] = first(t);
+      sums[n][t] += pairs[n][t / 2].of(t % 2 == 1);
+    }
+  }
+}
+#endif
+
 // Adds the products of T tokens, from `token` on, with blocks of N panels whose first column is `column` to
 // the results. Calls end_group(group) after each group of activations.
 template <class Block, std::size_t T, std::size_t N, class End>
@@ -71,8 +107,21 @@ template <class Block, std::size_t T, std::size_t N, class End>
     const std::size_t group = column / kGroupSize + g;
     const std::int8_t* x = terms.bytes(group * kGroupSize) + g * kGroupSize % kGroup;
     IntVector sums[N][T];
+#if defined(TP_HAS_BYTE_MATRICES)
+    // For one token, half of each product would be lost.
+    constexpr bool kHasRowPairs = T > 1;
+    if constexpr (kHasRowPairs)
+      sum_row_pairs(
+          blocks, g, x,
+          [&](std::size_t t) {
+            return Block::kIsBiased && kBiasedDotIsExact ? IntVector{} : terms.begin(t, group);
+          },
+          sums);
+#else
+    constexpr bool kHasRowPairs = false;
+#endif
 #pragma GCC unroll 4
-    for (std::size_t begin = 0; begin < kGroupQuads; begin += kStep) {
+    for (std::size_t begin = 0; begin < kGroupQuads && !kHasRowPairs; begin += kStep) {
       const auto so_far = [&](std::size_t n, std::size_t t) __attribute__((always_inline)) {
         if (begin > 0) return sums[n][t];
         return Block::kIsBiased && kBiasedDotIsExact ? IntVector{} : terms.begin(t, group);

@@ -5,6 +5,7 @@
 #include "model/kernels/simd/matmul/packed.h"
 #include "model/kernels/simd/matmul/panel_passes.h"
 #include "model/kernels/simd/matmul/panel_results.h"
+#include "model/kernels/simd/matmul/row_pairs.h"
 #include "model/kernels/simd/vector/bf16.h"
 #include "model/kernels/simd/vector/vector.h"
 
@@ -30,7 +31,69 @@ void int8(const PanelProduct& p) {
           sizeof(Int8Block)});
 }
 
-#if defined(__AVX512BF16__)
+#if defined(TP_HAS_BF16_MATRICES)
+// Two tokens at a time, and two pairs of features.
+template <class Sums>
+struct Bf16PairTile {
+  static constexpr std::size_t kTokens = 4;
+  static constexpr std::size_t kSumsPerToken = 1;
+
+  const PanelProduct& p;
+
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
+    const std::size_t pairs = p.in_features / 2;
+    const std::uint32_t* x = p.x_pairs + pass.token * pairs;
+    const unsigned char* weights[N];
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    typename Sums::template Results<T, N> results(p, pass);
+    results.sum([&](const Leaf& leaf)
+                    __attribute__((always_inline)) { run_leaf<T, N>(x, pairs, leaf, weights, results); });
+  }
+
+  template <std::size_t T, std::size_t N>
+  [[gnu::always_inline]] void run_leaf(const std::uint32_t* x, std::size_t pairs, const Leaf& leaf,
+                                       const unsigned char* (&weights)[N],
+                                       typename Sums::template Results<T, N>& results) const {
+    constexpr std::size_t kRowPairs = (T + 1) / 2;
+    RowPairSums<FloatRegister> sums[N][kRowPairs];
+    const auto add = [&](std::size_t n, const WordVector& second, const uint8x16_t(&rows)[kRowPairs])
+        __attribute__((always_inline)) {
+      const PanelRows panel(load_words(weights[n]), second);
+      for (std::size_t i = 0; i < kRowPairs; ++i) sums[n][i].add(panel, rows[i]);
+    };
+    uint8x16_t rows[kRowPairs];
+    std::size_t k = leaf.begin / 2;
+    for (; k + 2 <= leaf.end / 2; k += 2) {
+      if (k % kLines == 0) {
+        for (std::size_t n = 0; n < N; ++n) fetch_lines_for<T>(weights[n], kLines);
+      }
+      for (std::size_t i = 0; i < kRowPairs; ++i)
+        rows[i] = neon_two_rows(x + 2 * i * pairs + k, x + second_of_pair(i, T) * pairs + k);
+      for (std::size_t n = 0; n < N; ++n) {
+        add(n, load_words(weights[n] + kVectorBytes), rows);
+        weights[n] += 2 * kVectorBytes;
+      }
+    }
+    if (k < leaf.end / 2) {
+      for (std::size_t i = 0; i < kRowPairs; ++i) {
+        const std::uint32_t first[2] = {x[2 * i * pairs + k], 0};
+        const std::uint32_t second[2] = {x[second_of_pair(i, T) * pairs + k], 0};
+        rows[i] = neon_two_rows(first, second);
+      }
+      for (std::size_t n = 0; n < N; ++n) {
+        add(n, WordVector{}, rows);
+        weights[n] += kVectorBytes;
+      }
+    }
+    Vector of_tokens[N][T];
+    for (std::size_t n = 0; n < N; ++n) {
+      for (std::size_t t = 0; t < T; ++t) of_tokens[n][t] = sums[n][t / 2].of(t % 2 == 1);
+    }
+    results.take(of_tokens, leaf);
+  }
+};
+#elif defined(__AVX512BF16__)
 template <class Sums>
 struct Bf16PairTile {
   static constexpr std::size_t kTokens = 8;
@@ -74,6 +137,9 @@ struct Bf16PairTile {
     results.take(sums, leaf);
   }
 };
+#endif
+
+#if defined(__AVX512BF16__) || defined(TP_HAS_BF16_MATRICES)
 void bf16_pairs(const PanelProduct& p) {
   if (p.sums != nullptr) return run_panels(Bf16PairTile<LeafSums>{p});
   run_panels(Bf16PairTile<Floats>{p});

@@ -87,6 +87,18 @@ double multiply_bf16(std::size_t rounds) {
   return 4.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
 }
 constexpr auto kMultiplyBf16 = multiply_bf16;
+#elif defined(TP_HAS_BF16_MATRICES)
+double multiply_bf16(std::size_t rounds) {
+  const auto factor = (uint8x16_t)hidden(WordRegister{} + 0x3f803f80U);
+  FloatRegister sums[kChains];
+  for (FloatRegister& sum : sums) sum = hidden(FloatRegister{});
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (FloatRegister& sum : sums) sum = (FloatRegister)neon_multiply_rows((float32x4_t)sum, factor, factor);
+  }
+  discard(sums);
+  return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+}
+constexpr auto kMultiplyBf16 = multiply_bf16;
 #else
 constexpr double (*kMultiplyBf16)(std::size_t) = nullptr;
 #endif
@@ -101,6 +113,18 @@ double multiply_int8(std::size_t rounds) {
   }
   discard(sums);
   return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+}
+constexpr auto kMultiplyInt8 = multiply_int8;
+#elif defined(TP_HAS_BYTE_MATRICES)
+double multiply_int8(std::size_t rounds) {
+  const auto factor = (uint8x16_t)hidden(WordRegister{} + 0x01010101U);
+  IntRegister sums[kChains];
+  for (IntRegister& sum : sums) sum = hidden(IntRegister{});
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (IntRegister& sum : sums) sum = (IntRegister)neon_multiply_rows((int32x4_t)sum, factor, factor);
+  }
+  discard(sums);
+  return 16.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
 }
 constexpr auto kMultiplyInt8 = multiply_int8;
 #elif defined(TP_NEON) && defined(TP_HAS_BYTE_SUMS)

@@ -2,6 +2,8 @@
 // unit.
 #pragma once
 
+#include <cstdint>
+
 #include <arm_neon.h>
 
 namespace tp::kernels {
@@ -61,6 +63,24 @@ inline int32x4_t neon_dot(int32x4_t sum, int8x16_t w, int8x16_t x) {
   return vpadalq_s16(sum, vpaddq_s16(lower, upper));
 #endif
 }
+
+// 8 bytes of each of two rows.
+inline uint8x16_t neon_two_rows(const void* first, const void* second) {
+  return vcombine_u8(vld1_u8(static_cast<const std::uint8_t*>(first)),
+                     vld1_u8(static_cast<const std::uint8_t*>(second)));
+}
+
+// Adds the products of two rows of x with two rows of w: [x0.w0, x0.w1, x1.w0, x1.w1].
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+inline int32x4_t neon_multiply_rows(int32x4_t sum, uint8x16_t x, uint8x16_t w) {
+  return vmmlaq_s32(sum, vreinterpretq_s8_u8(x), vreinterpretq_s8_u8(w));
+}
+#endif
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+inline float32x4_t neon_multiply_rows(float32x4_t sum, uint8x16_t x, uint8x16_t w) {
+  return vbfmmlaq_f32(sum, vreinterpretq_bf16_u8(x), vreinterpretq_bf16_u8(w));
+}
+#endif
 
 }  // namespace
 }  // namespace tp::kernels

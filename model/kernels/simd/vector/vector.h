@@ -29,6 +29,14 @@ constexpr std::size_t kRegisterBytes = 16;
 #define TP_HAS_BYTE_SUMS
 #endif
 
+// Whether one instruction multiplies two rows of bytes, or of bf16, by two others.
+#if defined(TP_NEON) && defined(__ARM_FEATURE_MATMUL_INT8)
+#define TP_HAS_BYTE_MATRICES
+#endif
+#if defined(TP_NEON) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define TP_HAS_BF16_MATRICES
+#endif
+
 constexpr std::size_t kLanes = 16;
 constexpr std::size_t kVectorBytes = 64;
 constexpr std::size_t kParts = kVectorBytes / kRegisterBytes;
