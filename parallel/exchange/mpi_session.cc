@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -25,15 +26,34 @@
 namespace tp {
 namespace {
 
-// In a Slurm step without PMIx, Open MPI exits inside MPI_Init and advises the user to rebuild Open MPI. A
-// single task does not need PMIx: Open MPI starts if the step's variables are unset.
+// The interface by which srun connects ranks, its name for srun, and variables of which it sets one.
+struct SlurmInterface {
+  const char* name;
+  const char* plugin;
+  std::vector<const char*> variables;
+};
+SlurmInterface interface_of_mpi() {
+#if defined(OPEN_MPI)
+  return {"PMIx", "pmix", {"PMIX_RANK"}};
+#else
+  // MPICH and its relatives. PMI_CONTROL_PORT is Cray's.
+  return {"PMI-2", "pmi2", {"PMI_FD", "PMI_RANK", "PMI_CONTROL_PORT", "PMIX_RANK"}};
+#endif
+}
+
+// In a Slurm step without PMIx, Open MPI exits inside MPI_Init and advises the user to rebuild Open MPI.
+// MPICH starts each rank alone. A single task does not need an interface: Open MPI starts if the step's
+// variables are unset.
 void prepare_for_slurm() {
-  if (std::getenv("SLURM_STEP_ID") == nullptr || std::getenv("PMIX_RANK") != nullptr) return;
+  if (std::getenv("SLURM_STEP_ID") == nullptr) return;
+  const SlurmInterface expected = interface_of_mpi();
+  if (std::ranges::any_of(expected.variables, [](const char* name) { return std::getenv(name) != nullptr; }))
+    return;
   const char* const step = std::getenv("SLURM_STEP_NUM_TASKS");
   const int tasks = step == nullptr ? 1 : std::atoi(step);
   require<CommError>(tasks == 1,
-                     "cannot start {} ranks: expected PMIx from srun, found none; start with srun --mpi=pmix",
-                     tasks);
+                     "cannot start {} ranks: expected {} from srun, found none; start with srun --mpi={}",
+                     tasks, expected.name, expected.plugin);
   unsetenv("SLURM_STEP_ID");
   unsetenv("SLURM_STEPID");
 }
