@@ -144,11 +144,10 @@ TEST(Serve, AnswersItsHealthDuringALongPrompt) {
   server.end();
 }
 
-// Sends random requests, and half of the clients leave early. Afterwards nothing is left in use. TP_SOAK sets
-// the number of requests.
+// Sends random requests, and half of the clients leave early. Afterwards nothing is left in use.
+// bench/serve/soak.py does this for longer, with other requests.
 TEST_P(ServeLoad, FreesEverythingAfterRandomRequests) {
-  const char* const wanted = std::getenv("TP_SOAK");
-  const int requests = wanted != nullptr ? std::atoi(wanted) : 200;
+  constexpr int kRequests = 200;
   ServedProgram server(GetParam(),
                        {"--quiet", "--max-sequences", "8", "--cache-tokens", "2048", "--max-queue", "20"});
   const pid_t rank_0 = GetParam() == kNoMpirun ? server.process().pid() : server.process().rank(0);
@@ -159,13 +158,13 @@ TEST_P(ServeLoad, FreesEverythingAfterRandomRequests) {
   for (int thread = 0; thread < 8; ++thread) {
     threads.emplace_back([&, thread] {
       std::mt19937 random(static_cast<unsigned>(thread));
-      for (int number = next++; number < requests; number = next++) {
+      for (int number = next++; number < kRequests; number = next++) {
         json body = {{"prompt", std::vector<int>(1 + random() % 200, static_cast<int>(3 + random() % 900))},
                      {"max_tokens", 1 + random() % 40},
                      {"n", 1 + random() % 2},
                      {"stream", random() % 2 == 0},
                      {"priority", static_cast<int>(random() % 3)}};
-        if (number == requests / 4) early_memory = resident_bytes(rank_0);
+        if (number == kRequests / 4) early_memory = resident_bytes(rank_0);
         HttpClient client(server.port());
         client.send(request_text("POST", "/v1/completions", body.dump()));
         if (random() % 2 == 0) {
