@@ -23,8 +23,6 @@ class ServerClient {
   // scheme, http. `key` may be empty.
   ServerClient(HttpClient& http, const std::string& address, std::string key);
 
-  const std::string& address() const { return address_; }
-
   std::vector<ServedModel> models();
 
   // Streams a chat completion and passes its chunks on. Polls `goes_on`: if it returns false, closes the

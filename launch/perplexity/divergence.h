@@ -22,7 +22,6 @@ class Mean {
  public:
   void add(double value) { sum_ += value, squares_ += value * value, ++count_; }
   std::size_t count() const { return count_; }
-  double sum() const { return sum_; }
   // 0 without numbers. The error is sqrt((mean of squares - square of mean) / (count - 1)).
   Estimate estimate() const;
 

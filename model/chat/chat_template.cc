@@ -175,6 +175,17 @@ ChatTemplate ChatTemplate::load_file(const fs::path& file, const fs::path& model
   return result;
 }
 
+ChatTemplate ChatTemplate::open(const fs::path& file, const fs::path& model, std::string_view advice) {
+  if (!file.empty()) return load_file(file, model);
+  std::optional<ChatTemplate> found = load(model);
+  require<CheckpointError>(
+      found.has_value(),
+      "{}: cannot make a prompt of messages: expected a chat template in tokenizer_config.json, "
+      "chat_template.jinja or chat_template.json, found none; {}",
+      model.string(), advice);
+  return *std::move(found);
+}
+
 MarkedText ChatTemplate::render(const nlohmann::ordered_json& conversation,
                                 jinja::RenderOptions options) const {
   nlohmann::ordered_json own = special_tokens_;

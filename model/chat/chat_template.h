@@ -38,6 +38,11 @@ class ChatTemplate {
   // Throws CheckpointError.
   static ChatTemplate load_file(const std::filesystem::path& file, const std::filesystem::path& model = {});
 
+  // Loads the template in `file`, or the model's own template if `file` is empty. Throws CheckpointError if
+  // there is none. `advice`: what to do then, the end of the error's text.
+  static ChatTemplate open(const std::filesystem::path& file, const std::filesystem::path& model,
+                           std::string_view advice);
+
   // Renders the text that a model continues. `conversation` contains the template's variables: `messages`,
   // and perhaps `tools`, `add_generation_prompt` (default: false) and others. They override the model's
   // bos_token, eos_token and similar tokens. All texts from the conversation are input, including a bos_token

@@ -123,25 +123,9 @@ MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.filename(
   descriptor_ = file.release();
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      bytes_(std::exchange(other.bytes_, {})),
-      name_(std::move(other.name_)),
-      opened_(other.opened_),
-      reads_ahead_(other.reads_ahead_) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(name_, other.name_);
-  std::swap(opened_, other.opened_);
-  std::swap(reads_ahead_, other.reads_ahead_);
-  return *this;
-}
-
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-  if (descriptor_ >= 0) ::close(descriptor_);
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  ::close(descriptor_);
 }
 
 FileStatus MappedFile::status() const {

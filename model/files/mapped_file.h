@@ -30,8 +30,8 @@ class MappedFile {
  public:
   // Throws CheckpointError if the file is missing, empty, not a regular file or may not be read.
   explicit MappedFile(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }

@@ -31,7 +31,6 @@ class TiledAttention {
   explicit TiledAttention(const AttentionArgs& args);
 
   const AttentionArgs& args() const { return args_; }
-  const KvLayout& layout() const { return layout_; }
   // Number of tiles of all spans, and of one.
   std::size_t tiles() const { return tiles_; }
   std::size_t tiles_of(const AttentionSpan& span) const {

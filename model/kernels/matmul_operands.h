@@ -12,8 +12,6 @@
 
 namespace tp::kernels {
 
-inline std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
-
 // Parts of the scratch memory begin on cache lines.
 inline std::size_t lines(std::size_t floats) { return round_up(floats, 16); }
 

@@ -19,8 +19,6 @@ constexpr std::size_t kPanel = PackedLayout::kPanel;
 constexpr std::size_t kGroup = PackedLayout::kGroup;
 constexpr std::size_t kBlock = PackedLayout::kBlock;
 
-std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
-
 std::size_t block_bytes(WeightType type) {
   const std::size_t elements = kPanel * kBlock;
   return (type == WeightType::int8 ? elements : elements / 2) + PackedLayout::kScaleBytes;

@@ -25,6 +25,10 @@ constexpr WeightType vocabulary_type(WeightType type) {
 
 namespace kernels {
 
+constexpr std::size_t round_up(std::size_t value, std::size_t step) {
+  return (value + step - 1) / step * step;
+}
+
 // Layout of a quantized type that panels keep as stored in files; null for other types.
 constexpr const QuantFormat* quant_format(WeightType type) {
   return type < WeightType::q4_k || type >= WeightType::f8_e4m3
@@ -101,7 +105,7 @@ struct PackedLayout {
  private:
   // Bytes of the list of the columns' groups, in whole cache lines.
   std::size_t list_bytes() const {
-    return has_column_groups() ? (in_features * sizeof(std::uint16_t) + 63) / 64 * 64 : 0;
+    return has_column_groups() ? round_up(in_features * sizeof(std::uint16_t), 64) : 0;
   }
   // Bytes of `columns` columns of a panel.
   std::size_t bytes_of(std::size_t columns) const;

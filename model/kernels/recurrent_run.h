@@ -6,7 +6,7 @@
 
 namespace tp::kernels {
 
-// Rounded up to whole vectors.
+// Rounded up to whole vectors, which are cache lines of floats.
 constexpr std::size_t padded(std::size_t count) { return (count + 15) / 16 * 16; }
 
 // A copy of the recurrent state after the first `tokens` tokens of a run.

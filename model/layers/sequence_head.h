@@ -24,7 +24,6 @@ class PooledLayer {
   // x: [in_features] -> [out_features]
   std::vector<float> operator()(std::span<const float> x) const;
 
-  std::size_t in_features() const { return in_features_; }
   std::size_t out_features() const { return out_features_; }
 
  private:

@@ -1,20 +1,15 @@
 #include "model/memory/state_cache.h"
 
+#include "model/kernels/recurrent_run.h"
+
 #include <cassert>
 #include <cstring>
 
 namespace tp {
-namespace {
-
-constexpr std::size_t kCacheLine = 64 / sizeof(float);
-
-std::size_t padded(std::size_t floats) { return (floats + kCacheLine - 1) / kCacheLine * kCacheLine; }
-
-}  // namespace
 
 std::size_t StateCache::slot_bytes(std::span<const std::size_t> layer_floats) {
   std::size_t floats = 0;
-  for (const std::size_t layer : layer_floats) floats += padded(layer);
+  for (const std::size_t layer : layer_floats) floats += kernels::padded(layer);
   return floats * sizeof(float);
 }
 
@@ -25,7 +20,7 @@ StateCache::StateCache(std::span<const std::size_t> layer_floats, std::size_t sl
   std::size_t offset = 0;
   for (const std::size_t floats : layer_floats) {
     offsets_.push_back(offset);
-    offset += padded(floats);
+    offset += kernels::padded(floats);
   }
 }
 

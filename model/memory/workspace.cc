@@ -4,6 +4,8 @@
 
 #include <cassert>
 
+#include <omp.h>
+
 namespace tp {
 
 TensorView<float> Workspace::take(std::size_t rows, std::size_t columns) {
@@ -27,6 +29,10 @@ std::array<Workspace, 2> Workspace::halves() const {
 TensorView<double> Workspace::take_doubles(std::size_t rows, std::size_t columns) {
   const TensorView<float> memory = take(rows, columns * (sizeof(double) / sizeof(float)));
   return {reinterpret_cast<double*>(memory.data()), rows, columns};
+}
+
+TensorView<float> Workspace::take_per_thread(std::size_t columns) {
+  return take(static_cast<std::size_t>(omp_get_max_threads()), columns);
 }
 
 }  // namespace tp

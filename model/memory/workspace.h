@@ -23,6 +23,8 @@ class Workspace {
   // fit.
   TensorView<float> take(std::size_t rows, std::size_t columns);
   TensorView<double> take_doubles(std::size_t rows, std::size_t columns);
+  // A row for each OpenMP thread, [threads, columns].
+  TensorView<float> take_per_thread(std::size_t columns);
 
   // Two workspaces in this workspace's memory. It must outlive them, and must not be used meanwhile.
   std::array<Workspace, 2> halves() const;

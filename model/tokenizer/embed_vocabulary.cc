@@ -76,7 +76,6 @@ void set_special_tokens(const TokenizerParts& parts, EmbeddedVocabulary& vocabul
   vocabulary.add_eos = !around.after.empty();
   if (vocabulary.add_bos) vocabulary.bos = around.before.front();
   if (vocabulary.add_eos) vocabulary.eos = around.after.front();
-  vocabulary.chat_template = parts.chat_template;
 }
 
 void set_merges(const Bpe& model, EmbeddedVocabulary& vocabulary) {

@@ -253,7 +253,7 @@ bool is_added(const EmbeddedVocabulary& vocabulary, std::size_t id) {
   return type == TokenType::control || type == TokenType::unknown || type == TokenType::user_defined;
 }
 
-TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source) {
+TokenizerParts parts_from_vocabulary(const EmbeddedVocabulary& vocabulary, const std::string& source) {
   check(vocabulary, source);
   TokenizerParts parts = parts_of_scheme(vocabulary, source);
   parts.added = added_tokens_of(vocabulary);
@@ -262,7 +262,6 @@ TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::s
   if (vocabulary.add_bos && vocabulary.bos) parts.post_processor.before = {*vocabulary.bos};
   if (vocabulary.add_eos && vocabulary.eos) parts.post_processor.after = {*vocabulary.eos};
   parts.post_processor.pair = pair_of(vocabulary);
-  parts.chat_template = std::move(vocabulary.chat_template);
   return parts;
 }
 

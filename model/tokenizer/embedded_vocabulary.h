@@ -55,6 +55,6 @@ bool is_added(const EmbeddedVocabulary& vocabulary, std::size_t id);
 
 // `source` names the file in errors. Throws CheckpointError for lists of different lengths, ids without a
 // token, merges of unknown tokens, and unknown pre-tokenizers.
-TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source);
+TokenizerParts parts_from_vocabulary(const EmbeddedVocabulary& vocabulary, const std::string& source);
 
 }  // namespace tp

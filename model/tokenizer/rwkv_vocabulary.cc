@@ -1,14 +1,13 @@
 #include "model/tokenizer/rwkv_vocabulary.h"
 
-#include "model/files/file_kind.h"
 #include "model/files/parse_number.h"
 #include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/text/utf8.h"
+#include "model/tokenizer/vocabulary_lines.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <map>
 
 #include <fmt/format.h>
@@ -97,17 +96,8 @@ Line read_line(std::string_view line, std::size_t number, const std::string& fil
 
 // Tokens in the byte-level alphabet, by id.
 std::map<TokenId, std::string> read_lines(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  require<CheckpointError>(stream.good(),
-                           "{}: cannot read the file: expected a list of tokens; check its permissions",
-                           file.string());
-  refuse_other_kinds(file, FileKind::text);
   std::map<TokenId, std::string> tokens;
-  std::size_t number = 0;
-  for (std::string line; std::getline(stream, line);) {
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.empty()) continue;
+  for_each_vocabulary_line(file, [&](const std::string& line, std::size_t number) {
     const Line token = read_line(line, number, file.string());
     const auto [place, is_new] = tokens.try_emplace(token.id);
     require<CheckpointError>(is_new,
@@ -115,7 +105,7 @@ std::map<TokenId, std::string> read_lines(const std::filesystem::path& file) {
                              "may be damaged, get it again",
                              file.string(), number, token.id);
     byte_level::append_encoded(place->second, token.bytes);
-  }
+  });
   return tokens;
 }
 

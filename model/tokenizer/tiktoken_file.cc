@@ -1,15 +1,14 @@
 #include "model/tokenizer/tiktoken_file.h"
 
-#include "model/files/file_kind.h"
 #include "model/files/parse_number.h"
 #include "model/tokenizer/models/scored_merges.h"
 #include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "model/tokenizer/text/base64.h"
+#include "model/tokenizer/vocabulary_lines.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -42,17 +41,8 @@ RankedToken token_of(std::string_view line, std::size_t number, const std::strin
 
 // The tokens in the byte-level alphabet, indexed by rank. Missing ranks are empty.
 std::vector<std::string> read_tokens(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  require<CheckpointError>(stream.good(),
-                           "{}: cannot read the file: expected a list of tokens; check its permissions",
-                           file.string());
-  refuse_other_kinds(file, FileKind::text);
   std::vector<std::string> tokens;
-  std::size_t number = 0;
-  for (std::string line; std::getline(stream, line);) {
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.empty()) continue;
+  for_each_vocabulary_line(file, [&](const std::string& line, std::size_t number) {
     const RankedToken token = token_of(line, number, file.string());
     require<CheckpointError>(token.rank + kControlTokens < static_cast<std::size_t>(kMaxVocabularySize),
                              "{}: line {} has the rank {}, expected less than {}; the file may be damaged, "
@@ -64,7 +54,7 @@ std::vector<std::string> read_tokens(const std::filesystem::path& file) {
                              "may be damaged, get it again",
                              file.string(), number, token.rank);
     byte_level::append_encoded(tokens[token.rank], token.bytes);
-  }
+  });
   return tokens;
 }
 

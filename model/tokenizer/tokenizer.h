@@ -47,7 +47,6 @@ struct TokenizerParts {
   TokenDecoder decoder{};
   std::optional<TokenId> bos{};
   std::optional<TokenId> eos{};
-  std::optional<std::string> chat_template{};
   // Whether added tokens with the flag `normalized` are found in normalized text. SentencePiece's format
   // finds all added tokens in unprocessed text.
   bool normalizes_added = true;
@@ -112,9 +111,6 @@ class Tokenizer {
   // Begin and end tokens of a text, if the tokenizer's configuration names them.
   std::optional<TokenId> bos_id() const { return parts_.bos; }
   std::optional<TokenId> eos_id() const { return parts_.eos; }
-
-  // The Jinja template of tokenizer_config.json, if the file has exactly one.
-  const std::optional<std::string>& chat_template() const { return parts_.chat_template; }
 
   // An unused decoder, for decoding ids as they arrive.
   const TokenDecoder& decoder() const { return parts_.decoder; }

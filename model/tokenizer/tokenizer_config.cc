@@ -190,8 +190,6 @@ void apply_tokenizer_config(const fs::path& folder, TokenizerParts& parts) {
     read_added_tokens(json, parts);
     read_special_tokens(json, lists, parts);
     apply_bos_and_eos_flags(json, parts);
-    const std::optional<JsonNode> chat = json.find("chat_template");
-    if (chat && chat->is_string()) parts.chat_template = chat->string();
   }
 }
 

@@ -12,8 +12,8 @@ namespace tp {
 std::string text_of_token(const JsonNode& token);
 
 // Completes a tokenizer from a folder's added_tokens.json, special_tokens_map.json and tokenizer_config.json,
-// each of which may be missing. They contain added tokens, control tokens, BOS and EOS, whether these
-// surround texts, and the chat template. Throws CheckpointError.
+// each of which may be missing. They contain added tokens, control tokens, BOS and EOS, and whether
+// these surround texts. Throws CheckpointError.
 void apply_tokenizer_config(const std::filesystem::path& folder, TokenizerParts& parts);
 
 }  // namespace tp

@@ -79,13 +79,13 @@ TokenizerParts parts_from_folder(const fs::path& folder) {
 
 TokenizerParts parts_from_gguf(const fs::path& file) {
   const GgufFiles files(file);
-  std::optional<EmbeddedVocabulary> vocabulary = gguf_vocabulary(files.metadata());
+  const std::optional<EmbeddedVocabulary> vocabulary = gguf_vocabulary(files.metadata());
   require<CheckpointError>(
       vocabulary.has_value(),
       "{}: cannot load a tokenizer: expected a vocabulary in the file, found none; convert "
       "the checkpoint to GGUF together with its tokenizer",
       files.name());
-  return parts_from_vocabulary(std::move(*vocabulary), files.name());
+  return parts_from_vocabulary(*vocabulary, files.name());
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TokenizerParts parts_from_vocabulary_files(const fs::path& path) {
   read_vocabulary(path, vocabulary);
   put_between_ends(type, vocabulary);
   read_merges(folder / "merges.txt", vocabulary);
-  return parts_from_vocabulary(std::move(vocabulary), folder.string());
+  return parts_from_vocabulary(vocabulary, folder.string());
 }
 
 }  // namespace tp

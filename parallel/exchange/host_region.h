@@ -30,7 +30,6 @@ class HostRegion {
   HostRegion& operator=(const HostRegion&) = delete;
 
   std::byte* data() const;
-  std::size_t bytes() const { return bytes_; }
 
   // Asks Linux for huge pages where these bytes of the region lie, unless this rank has asked before. Shared
   // memory has small pages by default, even if the system allows huge pages for private memory. Call it when

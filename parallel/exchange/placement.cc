@@ -95,12 +95,6 @@ Placement find_placement(MPI_Comm comm, int group) {
   return placement;
 }
 
-std::vector<std::size_t> Placement::host_roots() const {
-  std::vector<std::size_t> roots;
-  for (const std::vector<std::size_t>& host : hosts) roots.push_back(host.front());
-  return roots;
-}
-
 Placement Placement::restricted_to(std::span<const std::size_t> ranks) const {
   std::vector<Process> members;
   std::vector<std::uint64_t> hosts_of_members;

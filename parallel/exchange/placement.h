@@ -33,8 +33,6 @@ struct Placement {
   // The ranks on this rank's host.
   const std::vector<std::size_t>& own_host() const { return hosts[host_of[rank]]; }
   bool on_own_host(std::size_t other) const { return host_of[other] == host_of[rank]; }
-  // The lowest rank of each host.
-  std::vector<std::size_t> host_roots() const;
 
   // The placement of the subgroup that consists of `ranks`, in that order. `ranks` must include this rank.
   Placement restricted_to(std::span<const std::size_t> ranks) const;

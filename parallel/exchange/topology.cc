@@ -35,18 +35,7 @@ Topology::Topology(Communicator& world, std::size_t stages)
     place_.tensor.rank = static_cast<std::size_t>(found - stages_[stage].begin());
     place_.tensor.size = tensor.size();
   }
-  std::vector<std::size_t> chain;
-  for (const std::vector<std::size_t>& stage : stages_) chain.push_back(stage[place_.tensor.rank]);
   if (stages > 1) tensor_ = std::make_unique<Communicator>(world, tensor);
-  chain_ = std::make_unique<Communicator>(world, chain);
 }
-
-const Placement& Topology::tensor_placement() const {
-  return tensor_ != nullptr ? tensor_->placement() : world_.placement();
-}
-
-const std::vector<std::size_t>& Topology::host() const { return tensor_placement().own_host(); }
-
-std::vector<std::size_t> Topology::host_roots() const { return tensor_placement().host_roots(); }
 
 }  // namespace tp

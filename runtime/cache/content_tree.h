@@ -63,9 +63,6 @@ class ContentTree {
   // Undoes hold().
   void evict(ContentId contents, std::size_t group);
 
-  // Number of known contents.
-  std::size_t size() const { return contents_.size(); }
-
   // Throws std::logic_error unless the users are exactly the blocks, the following contents and `others`,
   // which may contain duplicates.
   void check_invariants(std::span<const ContentId> others) const;

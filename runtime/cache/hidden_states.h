@@ -20,7 +20,6 @@ class HiddenStates {
   static std::uint64_t bytes_of(std::size_t rows, std::size_t hidden_size) {
     return std::uint64_t{rows} * hidden_size * sizeof(float);
   }
-  std::size_t hidden_size() const { return hidden_size_; }
 
   // Replaces an earlier state at this position. state: [hidden_size]
   void keep(SequenceId sequence, std::size_t position, std::span<const float> state) noexcept;

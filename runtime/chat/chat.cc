@@ -8,7 +8,6 @@
 #include "tp/internal/require.h"
 
 #include <iterator>
-#include <optional>
 #include <utility>
 #include <variant>
 
@@ -18,17 +17,6 @@ namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-ChatTemplate load_template(const std::filesystem::path& model, const std::filesystem::path& file) {
-  if (!file.empty()) return ChatTemplate::load_file(file, model);
-  std::optional<ChatTemplate> found = ChatTemplate::load(model);
-  require<CheckpointError>(
-      found.has_value(),
-      "{}: cannot make a prompt of messages: expected a chat template in tokenizer_config.json, "
-      "chat_template.jinja or chat_template.json, found none; give a file as `chat_template`",
-      model.string());
-  return *std::move(found);
-}
 
 ChatTurn turn_after(Json conversation, Request request, const CallRules& rules, const ChatPrompts& prompts,
                     const Engine& engine) {
@@ -91,7 +79,8 @@ Message ChatTurn::read(std::string_view answer, Ending ending) const {
 Chat::Chat(const Engine& engine, const std::filesystem::path& model,
            const std::filesystem::path& chat_template)
     : engine_(engine),
-      prompts_(std::make_unique<const ChatPrompts>(engine, load_template(model, chat_template))) {}
+      prompts_(std::make_unique<const ChatPrompts>(
+          engine, ChatTemplate::open(chat_template, model, "give a file as `chat_template`"))) {}
 Chat::~Chat() = default;
 
 ChatTurn Chat::turn(const std::vector<ChatMessage>& messages, Request request) const {

@@ -26,7 +26,6 @@ class ByteVocabulary {
   std::size_t size() const { return bytes_.size(); }
   // Empty for tokens that match nothing.
   std::string_view bytes(TokenId id) const { return bytes_.at(static_cast<std::size_t>(id)); }
-  const std::vector<std::string>& all() const { return bytes_; }
   const TokenTrie& trie() const { return trie_; }
 
   // A part of a text that may contain control tokens. Tokens that end a text are left out.

@@ -6,6 +6,7 @@
 #include "runtime/api/answer_format.h"
 #include "runtime/gateway/model_reports.h"
 #include "runtime/gateway/request_members.h"
+#include "runtime/http/http_message.h"
 #include "tp/error.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "runtime/gateway/model_reports.h"
 
+#include "runtime/http/http_message.h"
+
 #include <chrono>
 #include <ctime>
 #include <string_view>
@@ -50,15 +52,6 @@ class MetricsText {
 };
 
 }  // namespace
-
-std::string label_text(const std::string& text) {
-  std::string result;
-  for (const char byte : text) {
-    if (byte == '\\' || byte == '"') result += '\\';
-    result += byte == '\n' ? ' ' : byte;
-  }
-  return result;
-}
 
 OrderedJson model_report(const GatewayModel& model) {
   static const std::time_t kStarted = std::time(nullptr);

@@ -18,9 +18,7 @@ nlohmann::ordered_json model_report(const GatewayModel& model, const std::string
 nlohmann::ordered_json models_report(const Models& models);
 // The gateway's metrics in the text format of Prometheus. A model without a name has no label.
 std::string metrics_report(const Models& models);
-// The value of a label in that format.
-std::string label_text(const std::string& text);
-// Their names, for messages.
+// The names of models and adapters, for messages.
 std::string names_of(const Models& models);
 
 }  // namespace tp

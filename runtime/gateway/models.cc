@@ -121,14 +121,6 @@ GatewayModel* Models::find(std::string_view name, bool only_reads) const {
   return name.empty() ? models_.front().get() : nullptr;
 }
 
-std::size_t Models::kept_requests() const {
-  std::size_t sum = 0;
-  for (const auto* list : {&models_, &removed_}) {
-    for (const ModelPointer& model : *list) sum += model->dispatcher->kept_requests();
-  }
-  return sum;
-}
-
 std::size_t Models::kept_bytes() const {
   std::size_t sum = 0;
   for (const auto* list : {&models_, &removed_}) {

@@ -66,7 +66,6 @@ class Models {
   bool is_ending() const { return ends_; }
   // Why a model that always runs can never run, so that the gateway has ended; empty: it has not.
   const std::string& hopeless() const { return hopeless_; }
-  std::size_t kept_requests() const;
   std::size_t kept_bytes() const;
   std::size_t switches() const { return switches_; }
 

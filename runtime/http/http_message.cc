@@ -15,6 +15,15 @@ std::string lower_case(std::string_view text) {
   return result;
 }
 
+std::string label_text(const std::string& text) {
+  std::string result;
+  for (const char byte : text) {
+    if (byte == '\\' || byte == '"') result += '\\';
+    result += byte == '\n' ? ' ' : byte;
+  }
+  return result;
+}
+
 HttpTarget split_target(const std::string& target) {
   const std::size_t scheme = target.starts_with("http://") ? 7 : target.starts_with("https://") ? 8 : 0;
   if (scheme == 0) return {.path = target};

@@ -10,6 +10,9 @@ namespace tp {
 // ASCII letters in lower case, because names of headers and hosts are compared without case.
 std::string lower_case(std::string_view text);
 
+// The value of a label in the text format of Prometheus, which monitoring reads over HTTP.
+std::string label_text(const std::string& text);
+
 // The parts of "http://node1:8080/v1/models", the form that proxies send. Other targets have no authority.
 struct HttpTarget {
   std::string path{};  // path with query

@@ -207,14 +207,6 @@ StepTime Prediction::prefill(Division division) const {
   return time;
 }
 
-double Prediction::prefill_rate(Division division) const {
-  return static_cast<double>(workload_.prompt) / prefill(division).total();
-}
-
-double Prediction::decode_rate(Division division, std::size_t batch) const {
-  return static_cast<double>(batch) / decode(division, batch).total();
-}
-
 double Prediction::cache_copies(Division division) const {
   // Bytes of a block in all layers, on all ranks. Layers in the same place share a block.
   const auto bytes = [&](std::size_t ranks) {

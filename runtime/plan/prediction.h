@@ -63,8 +63,6 @@ class Prediction {
   // Seconds until each of `batch` sequences gets a token; with stages, until all sequences have passed
   // through.
   StepTime decode(Division division, std::size_t batch) const;
-  double prefill_rate(Division division) const;
-  double decode_rate(Division division, std::size_t batch) const;
 
   // Bytes of all layers' keys and values on all ranks, relative to a single rank. More than 1 if several
   // hosts, or several ranks that keep copies of their own, hold a KV head.

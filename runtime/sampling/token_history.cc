@@ -20,9 +20,4 @@ void TokenHistory::truncate(std::size_t size) {
   }
 }
 
-TokenHistory::Counts TokenHistory::counts(TokenId token) const {
-  const auto found = counts_.find(token);
-  return found == counts_.end() ? Counts{} : found->second;
-}
-
 }  // namespace tp

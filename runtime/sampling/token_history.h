@@ -13,6 +13,7 @@ namespace tp {
 // The tokens of a sequence and the number of occurrences of each, for the penalties of SamplingParams.
 class TokenHistory {
  public:
+  // The occurrences of a token.
   struct Counts {
     std::uint32_t prompt = 0;
     std::uint32_t generated = 0;
@@ -28,8 +29,6 @@ class TokenHistory {
   // The last `count` tokens. Valid until the history changes.
   std::span<const TokenId> last(std::size_t count) const { return std::span(tokens_).last(count); }
 
-  // Number of occurrences of a token in the prompt and in the generated text.
-  Counts counts(TokenId token) const;
   // The distinct tokens of the sequence, in no particular order.
   const std::unordered_map<TokenId, Counts>& all() const { return counts_; }
 

@@ -120,7 +120,6 @@ class Scheduler {
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   // All requests so far that are no longer waiting.
   const RequestCounts& left_queue() const { return waiting_.left(); }
-  const StepTimes& times() const { return times_; }
   // Sets the fields of `status` that the scheduler knows.
   void describe(LeaderStatus& status) const;
 

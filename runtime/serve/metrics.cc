@@ -1,5 +1,7 @@
 #include "runtime/serve/metrics.h"
 
+#include "runtime/http/http_message.h"
+
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,20 +18,10 @@ std::vector<double> length_bounds() {
   return {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 }
 
-// Escapes a label's value.
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char byte : text) {
-    if (byte == '\\' || byte == '"') result += '\\';
-    result += byte == '\n' ? ' ' : byte;
-  }
-  return result;
-}
-
 // Writes metrics that have one value, or one value per set of labels.
 class Text {
  public:
-  explicit Text(const std::string& model) : model_(fmt::format("model_name=\"{}\"", escaped(model))) {}
+  explicit Text(const std::string& model) : model_(fmt::format("model_name=\"{}\"", label_text(model))) {}
 
   void head(const char* name, const char* type, const char* help) {
     text_ += fmt::format("# HELP tpinfer:{0} {1}\n# TYPE tpinfer:{0} {2}\n", name, help, type);
@@ -130,7 +122,7 @@ void add_users(Text& text, const Users& users) {
   const auto add = [&](const char* name, const char* help, auto number) {
     text.head(name, "counter", help);
     for (const auto& [user, counts] : users)
-      text.value(name, counts.*number, fmt::format("user=\"{}\"", escaped(user)));
+      text.value(name, counts.*number, fmt::format("user=\"{}\"", label_text(user)));
   };
   using Counts = typename Users::mapped_type;
   add("user_requests_total", "Requests that have ended, by the name of their key.", &Counts::requests);
@@ -154,7 +146,7 @@ void add_ranks(Text& text, const std::vector<RankReport>& reports) {
     text.head(part.name, "counter", part.help);
     for (std::size_t rank = 0; rank < reports.size(); ++rank) {
       text.value(part.name, reports[rank].time.*part.seconds,
-                 fmt::format("rank=\"{}\",host=\"{}\"", rank, escaped(reports[rank].host)));
+                 fmt::format("rank=\"{}\",host=\"{}\"", rank, label_text(reports[rank].host)));
     }
   }
 }

@@ -14,12 +14,6 @@ ModelSpec arcee_spec(const CheckpointConfig& config) {
   return spec;
 }
 
-BlockNames arcee_block(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
-  names.gate_proj.clear();
-  return names;
-}
-
 ModelSpec apertus_spec(const CheckpointConfig& config) {
   CheckpointConfig without_xielu = config;
   without_xielu.hidden_act = "relu2";
@@ -43,6 +37,12 @@ nlohmann::json arcee_config(const ModelMetadata&) { return {{"hidden_act", "relu
 nlohmann::json apertus_config(const ModelMetadata&) { return {{"hidden_act", "xielu"}}; }
 
 }  // namespace
+
+BlockNames arcee_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.gate_proj.clear();
+  return names;
+}
 
 Family arcee() {
   Family family = llama_like("ArceeForCausalLM", arcee_spec, arcee_block);

@@ -13,17 +13,6 @@ ModelSpec bamba_spec(const CheckpointConfig& config) {
   return spec;
 }
 
-BlockNames bamba_block(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
-  const std::string mlp = prefix + "feed_forward.";
-  names.mamba = usual_names(kMambaTensors, prefix + "mamba.");
-  names.pre_feed_forward_norm = prefix + "pre_ff_layernorm";
-  names.gate_proj = mlp + "gate_proj";
-  names.up_proj = mlp + "up_proj";
-  names.down_proj = mlp + "down_proj";
-  return names;
-}
-
 // Granite has the same architecture, but its files have a factor of the embedding.
 bool is_file_of_bamba(const ModelMetadata& model) { return !model.has("embedding_scale"); }
 
@@ -34,6 +23,17 @@ nlohmann::json bamba_config(const ModelMetadata& model) {
 }
 
 }  // namespace
+
+BlockNames bamba_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  const std::string mlp = prefix + "feed_forward.";
+  names.mamba = usual_names(kMambaTensors, prefix + "mamba.");
+  names.pre_feed_forward_norm = prefix + "pre_ff_layernorm";
+  names.gate_proj = mlp + "gate_proj";
+  names.up_proj = mlp + "up_proj";
+  names.down_proj = mlp + "down_proj";
+  return names;
+}
 
 Family bamba() {
   Family family = llama_like("BambaForCausalLM", bamba_spec, bamba_block);

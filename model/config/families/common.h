@@ -50,6 +50,10 @@ TensorNames gpt2_names();
 // Llama's names, with norms after attention and MLP instead of before: post_attention_layernorm is the norm
 // after attention.
 BlockNames post_norm_block(const std::string& prefix);
+// Llama's names of blocks with plain MLPs.
+BlockNames arcee_block(const std::string& prefix);
+// Llama's names, with a Mamba-2 mixer, and the MLP under feed_forward.
+BlockNames bamba_block(const std::string& prefix);
 // Mixtral's names: experts under block_sparse_moe.
 BlockNames mixtral_block(const std::string& prefix);
 BlockNames deepseek_block(const std::string& prefix);

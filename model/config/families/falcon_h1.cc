@@ -26,17 +26,6 @@ ModelSpec falcon_h1_spec(const CheckpointConfig& config) {
   return spec;
 }
 
-BlockNames falcon_h1_block(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
-  const std::string mlp = prefix + "feed_forward.";
-  names.mamba = usual_names(kMambaTensors, prefix + "mamba.");
-  names.pre_feed_forward_norm = prefix + "pre_ff_layernorm";
-  names.gate_proj = mlp + "gate_proj";
-  names.up_proj = mlp + "up_proj";
-  names.down_proj = mlp + "down_proj";
-  return names;
-}
-
 // A factor of the rows of in_proj that contain z, x, B, C or dt.
 std::vector<GgufFactor> projection_factors(const CheckpointConfig& config) {
   const std::size_t inner = config.mamba.inner();
@@ -91,7 +80,7 @@ nlohmann::json falcon_h1_config(const ModelMetadata& model) {
 }  // namespace
 
 Family falcon_h1() {
-  Family family = llama_like("FalconH1ForCausalLM", falcon_h1_spec, falcon_h1_block);
+  Family family = llama_like("FalconH1ForCausalLM", falcon_h1_spec, bamba_block);
   family.fixed_fields = fixed_mamba_fields();
   family.layer_types = {{"hybrid", "full_attention"}};
   for (const char* const bias : {"attention_bias", "mlp_bias", "projectors_bias"})

@@ -16,12 +16,6 @@ ModelSpec nemotron_spec(const CheckpointConfig& config) {
   return spec;
 }
 
-BlockNames nemotron_block(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
-  names.gate_proj.clear();
-  return names;
-}
-
 nlohmann::json nemotron_config(const ModelMetadata& model) {
   return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "relu2"}};
 }
@@ -29,7 +23,7 @@ nlohmann::json nemotron_config(const ModelMetadata& model) {
 }  // namespace
 
 Family nemotron() {
-  Family family = llama_like("NemotronForCausalLM", nemotron_spec, nemotron_block);
+  Family family = llama_like("NemotronForCausalLM", nemotron_spec, arcee_block);
   family.defaults.hidden_act = "relu2";
   family.defaults.max_position_embeddings = 4096;
   family.defaults.partial_rotary_factor = 0.5;

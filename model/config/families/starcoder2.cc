@@ -14,8 +14,7 @@ ModelSpec starcoder2_spec(const CheckpointConfig& config) {
 }
 
 BlockNames starcoder2_block(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
-  names.gate_proj.clear();
+  BlockNames names = arcee_block(prefix);
   names.up_proj = prefix + "mlp.c_fc";
   names.down_proj = prefix + "mlp.c_proj";
   return names;

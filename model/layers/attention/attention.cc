@@ -12,8 +12,6 @@
 
 #include <algorithm>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -272,7 +270,7 @@ kernels::AttentionArgs Attention::arguments(TensorView<const float> query, const
           .sinks = sinks_,
           .relative_bias = biased ? step.relative_bias->by_distance() : std::span<const float>(),
           .bias_reach = biased ? step.relative_bias->reach() : 0,
-          .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
+          .scratch = step.workspace.take_per_thread(scratch),
           .out = attended};
 }
 

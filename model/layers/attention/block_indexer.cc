@@ -13,8 +13,6 @@
 #include <span>
 #include <vector>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -47,8 +45,7 @@ class BlockChoice {
     highest_ = step.workspace.take(rows, blocks);
     ranks_ = step.workspace.take(rows, blocks);
     chosen_ = step.workspace.take(rows, spec.top_k);
-    scratch_ = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
-                                   kernels::index_scratch(cache_.layout, rows));
+    scratch_ = step.workspace.take_per_thread(kernels::index_scratch(cache_.layout, rows));
   }
 
   // query: of all tokens of the step, [tokens, kv_heads * head_dim]

@@ -58,9 +58,8 @@ void attend_to_copies(const kernels::AttentionArgs& args, const IndexerSpec& ind
   const ChosenLatents latents(args.cache, max, group, step.workspace);
   kernels::AttentionArgs of_group = args;
   of_group.cache = latents.cache();
-  of_group.scratch =
-      step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
-                          kernels::attention_scratch(args.kv_of_head, args.cache.layout, latents.blocks()));
+  of_group.scratch = step.workspace.take_per_thread(
+      kernels::attention_scratch(args.kv_of_head, args.cache.layout, latents.blocks()));
   if (args.query.empty()) return;
   const auto attend_to_copies_of = [&](const ChosenGroup& tokens) {
     const auto count = [&](std::size_t i) { return indexer.chosen_positions(tokens.position(i)); };

@@ -7,13 +7,12 @@
 #include "model/layers/attention/chosen_attention.h"
 #include "model/layers/attention/host_attention.h"
 #include "model/layers/attention/index_choice.h"
+#include "model/layers/attention/indexer.h"
 #include "model/layers/attention/pooled_window.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
-
-#include <omp.h>
 
 namespace tp {
 namespace {
@@ -40,11 +39,6 @@ std::vector<OwnedRows> query_rows(const CompressedAttentionSpec& spec, const std
             "num_attention_heads x head_dim",
             "q_lora_rank"},
            {heads.begin * spec.head_dim, heads.end * spec.head_dim}}};
-}
-
-std::vector<OwnedRows> index_query_rows(const CompressedAttentionSpec& spec, const std::string& name) {
-  const std::size_t rows = spec.indexer->num_heads * spec.indexer->head_dim;
-  return {{{name, {rows, spec.q_lora_rank}, "index_n_heads x index_head_dim", "q_lora_rank"}, {0, rows}}};
 }
 
 NormSpec norm_of(const CompressedAttentionSpec& spec, bool gain) {
@@ -85,7 +79,9 @@ CompressedAttention::CompressedAttention(WeightLoader& loader, const CompressedA
   if (spec.pool == 0) return;
   window_ = window_rows(spec);
   if (spec.makes_pools()) pools_.emplace(loader, spec, names, window_->floats());
-  if (spec.chooses()) index_q_proj_.emplace(loader, index_query_rows(spec, names.index_q_b_proj), false);
+  if (spec.chooses())
+    index_q_proj_.emplace(
+        Indexer::load_queries(loader, *spec.indexer, spec.q_lora_rank, names.index_q_b_proj));
 }
 
 void CompressedAttention::rotate(TensorView<float> x, std::size_t size, TensorView<const float> sine,
@@ -133,17 +129,16 @@ PartialSum CompressedAttention::operator()(TensorView<const float> x, const Step
 kernels::AttentionArgs CompressedAttention::args_of(TensorView<const float> query,
                                                     const kernels::PagedCache& cache, std::size_t max_blocks,
                                                     const StepContext& step, TensorView<float> out) const {
-  return {
-      .query = query,
-      .cache = cache,
-      .spans = {},
-      .kv_of_head = latent_of_head_,
-      .pattern = {},
-      .scale = spec_.scale,
-      .sinks = sinks_,
-      .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
-                                     kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks)),
-      .out = out};
+  return {.query = query,
+          .cache = cache,
+          .spans = {},
+          .kv_of_head = latent_of_head_,
+          .pattern = {},
+          .scale = spec_.scale,
+          .sinks = sinks_,
+          .scratch = step.workspace.take_per_thread(
+              kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks)),
+          .out = out};
 }
 
 void CompressedAttention::attend_to_window(TensorView<const float> query, TensorView<const float> latent,

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -71,15 +69,14 @@ PartialSum CrossAttention::operator()(TensorView<const float> x, const StepConte
   for (const auto& span : step.batch.contexts) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(kv_of_head_, cache.layout, max_blocks);
   const TensorView<float> attended = step.workspace.take(query.rows(), query_size_);
-  kernels::paged_attention(
-      {.query = query,
-       .cache = cache,
-       .spans = step.batch.contexts,
-       .kv_of_head = kv_of_head_,
-       .pattern = {.causal = false},
-       .scale = scale_,
-       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
-       .out = attended});
+  kernels::paged_attention({.query = query,
+                            .cache = cache,
+                            .spans = step.batch.contexts,
+                            .kv_of_head = kv_of_head_,
+                            .pattern = {.causal = false},
+                            .scale = scale_,
+                            .scratch = step.workspace.take_per_thread(scratch),
+                            .out = attended});
   return o_proj_(attended, step);
 }
 

@@ -2,8 +2,6 @@
 
 #include "model/layers/linear/recurrent_runs.h"
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -24,17 +22,16 @@ TensorView<float> Favor::operator()(TensorView<const float> query, TensorView<co
                                     float scale, const StepContext& step) const {
   const std::size_t scratch = kernels::favor_scratch(kv_of_head.size(), num_features_, head_dim_);
   const TensorView<float> out = step.workspace.take(query.rows(), query.columns());
-  const kernels::FavorAttention args{
-      .query = query,
-      .key = key,
-      .value = value,
-      .kv_of_head = kv_of_head,
-      .features = features_,
-      .num_features = num_features_,
-      .head_dim = head_dim_,
-      .scale = scale,
-      .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
-      .out = out};
+  const kernels::FavorAttention args{.query = query,
+                                     .key = key,
+                                     .value = value,
+                                     .kv_of_head = kv_of_head,
+                                     .features = features_,
+                                     .num_features = num_features_,
+                                     .head_dim = head_dim_,
+                                     .scale = scale,
+                                     .scratch = step.workspace.take_per_thread(scratch),
+                                     .out = out};
   if (!out.empty()) kernels::favor_attention(args, RecurrentRuns(step).all());
   return out;
 }

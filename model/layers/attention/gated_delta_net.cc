@@ -8,8 +8,6 @@
 #include <cmath>
 #include <utility>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -263,8 +261,7 @@ TensorView<float> GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float
                                        TensorView<float> strength, const StepContext& step) const {
   const kernels::DeltaShape shape = sizes_.shape(spec_);
   const TensorView<float> out = step.workspace.take(mixed.rows(), sizes_.value);
-  const TensorView<float> scratch =
-      step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), kernels::delta_scratch(shape));
+  const TensorView<float> scratch = step.workspace.take_per_thread(kernels::delta_scratch(shape));
   const TensorView<float> dots = step.workspace.take(mixed.rows(), kernels::delta_dots(shape, true));
   if (mixed.empty()) return out;
   const TensorView<float> query = mixed.columns_from(0, sizes_.key);

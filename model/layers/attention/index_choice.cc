@@ -64,8 +64,7 @@ class Choice {
     const std::size_t group = std::min(tokens_per_group(), tokens);
     scores_ = step.workspace.take(group, positions_);
     ranks_ = step.workspace.take(group, positions_);
-    scratch_ = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
-                                   kernels::index_scratch(cache.layout, group));
+    scratch_ = step.workspace.take_per_thread(kernels::index_scratch(cache.layout, group));
   }
 
   // Whether this rank reads the keys of all ranks of the host.

@@ -13,20 +13,10 @@
 #include <span>
 #include <vector>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
 NormSpec key_norm(const IndexerSpec& spec) { return {.kind = NormSpec::Kind::layer, .eps = spec.norm_eps}; }
-
-ColumnParallelLinear load_queries(WeightLoader& loader, const IndexerSpec& spec, std::size_t q_lora_rank,
-                                  const std::string& name) {
-  const std::size_t rows = spec.num_heads * spec.head_dim;
-  const std::vector<OwnedRows> whole = {
-      {{name, {rows, q_lora_rank}, "index_n_heads x index_head_dim", "q_lora_rank"}, {0, rows}}};
-  return ColumnParallelLinear(loader, whole, false);
-}
 
 }  // namespace
 
@@ -57,6 +47,13 @@ std::vector<OwnedRows> Indexer::down_rows(const IndexerSpec& spec, std::size_t h
   rows.push_back({{names.weights_proj, {spec.num_heads, hidden_size}, "index_n_heads", "hidden_size"},
                   {0, spec.num_heads}});
   return rows;
+}
+
+ColumnParallelLinear Indexer::load_queries(WeightLoader& loader, const IndexerSpec& spec,
+                                           std::size_t q_lora_rank, const std::string& name) {
+  return whole_layer(
+      loader,
+      {name, {spec.num_heads * spec.head_dim, q_lora_rank}, "index_n_heads x index_head_dim", "q_lora_rank"});
 }
 
 void Indexer::rotate(TensorView<float> x, const StepContext& step) const {

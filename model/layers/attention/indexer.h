@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tp {
@@ -30,6 +31,9 @@ class Indexer {
   static std::vector<OwnedRows> down_rows(const IndexerSpec& spec, std::size_t hidden_size,
                                           const IndexerNames& names);
   static std::size_t down_size(const IndexerSpec& spec) { return raw_size(spec) + spec.num_heads; }
+  // The projection of latents to queries. Throws CheckpointError.
+  static ColumnParallelLinear load_queries(WeightLoader& loader, const IndexerSpec& spec,
+                                           std::size_t q_lora_rank, const std::string& name);
 
   // Writes the index keys of the tokens, or of the pools that they close, to the cache, and advances the
   // states of open pools. down: [tokens, down_size()], which it overwrites.

@@ -10,8 +10,6 @@
 
 #include <algorithm>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -222,16 +220,15 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
   std::size_t max_blocks = 0;
   for (const auto& span : step.spans()) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks);
-  const kernels::AttentionArgs args{
-      .query = query,
-      .cache = cache,
-      .spans = step.spans(),
-      .kv_of_head = latent_of_head_,
-      .pattern = {.causal = spec_.causal},
-      .scale = spec_.scale,
-      .sinks = sinks_,
-      .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
-      .out = out};
+  const kernels::AttentionArgs args{.query = query,
+                                    .cache = cache,
+                                    .spans = step.spans(),
+                                    .kv_of_head = latent_of_head_,
+                                    .pattern = {.causal = spec_.causal},
+                                    .scale = spec_.scale,
+                                    .sinks = sinks_,
+                                    .scratch = step.workspace.take_per_thread(scratch),
+                                    .out = out};
   if (spec_.indexer)
     attend_to_chosen(args, *spec_.indexer, step);
   else

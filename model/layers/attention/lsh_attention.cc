@@ -6,8 +6,6 @@
 #include <functional>
 #include <numeric>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -91,8 +89,7 @@ PartialSum LshAttention::operator()(TensorView<const float> x, const StepContext
                              .num_hashes = spec_.num_hashes,
                              .limits = limits(longest),
                              .out = step.workspace.take(x.rows(), size)};
-  args.scratch =
-      step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), kernels::lsh_scratch(args));
+  args.scratch = step.workspace.take_per_thread(kernels::lsh_scratch(args));
   if (!args.out.empty()) {
     const std::vector<std::vector<float>> rotations = rotations_of(factors);
     for (std::size_t i = 0; i < sequences.size(); ++i)

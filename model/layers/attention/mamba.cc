@@ -9,8 +9,6 @@
 #include <cmath>
 #include <utility>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -172,8 +170,7 @@ TensorView<float> Mamba::recur(TensorView<const float> mixed, TensorView<const f
   const TensorView<float> decay = gates.columns_from(0, heads);
   const TensorView<float> strength = gates.columns_from(heads, heads);
   const kernels::DeltaShape shape = sizes_.shape(spec_);
-  const TensorView<float> scratch =
-      step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), kernels::delta_scratch(shape));
+  const TensorView<float> scratch = step.workspace.take_per_thread(kernels::delta_scratch(shape));
   const TensorView<float> dots = step.workspace.take(mixed.rows(), kernels::delta_dots(shape, false));
   if (y.empty()) return y;
   kernels::mamba_gates(rate_, dt_bias_, dt, decay, strength);

@@ -3,7 +3,6 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/selective_scan.h"
 #include "model/layers/linear/recurrent_runs.h"
-#include "parallel/exchange/collectives.h"
 
 #include <algorithm>
 #include <cmath>
@@ -126,11 +125,7 @@ TensorView<float> Mamba1::project(TensorView<float> x, const StepContext& step) 
   const TensorView<float> parts = step.workspace.take(x.rows(), mamba1_parts(spec_));
   {
     const Workspace::Frame frame(step.workspace);
-    PartialSum sum = x_proj_(x, step);
-    if (step.comm != nullptr)
-      all_reduce(*step.comm, std::move(sum), parts);
-    else
-      step.count_sum(sum);
+    sum_or_count(step, x_proj_(x, step), parts);
   }
   if (norms_) {
     norms_->dt.apply_in_place(parts.columns_from(0, spec_.dt_rank));

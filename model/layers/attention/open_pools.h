@@ -22,7 +22,6 @@ class RecentRows {
       : rows_(rows), modulus_(modulus), row_size_(row_size), offset_(offset) {}
 
   std::size_t offset() const { return offset_; }
-  std::size_t row_size() const { return row_size_; }
 
   // The row of a position of a run's sequence, in the batch or in the state before the batch. raw: rows of
   // the batch's tokens, [tokens, row_size].

@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <span>
 
-#include <omp.h>
-
 namespace tp {
 namespace {
 
@@ -46,8 +44,7 @@ class PoolChoice {
     scores_ = step.workspace.take(tokens, pools_);
     ranks_ = step.workspace.take(tokens, pools_);
     chosen_ = step.workspace.take(tokens, spec.top_k + 1);
-    scratch_ = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()),
-                                   kernels::index_scratch(cache_.layout, tokens));
+    scratch_ = step.workspace.take_per_thread(kernels::index_scratch(cache_.layout, tokens));
     for (std::size_t row = 0; row < tokens && !ones_.empty(); ++row)
       std::fill_n(ones_.row(row), spec.num_heads, 1.0F);
   }

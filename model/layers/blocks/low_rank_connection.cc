@@ -3,9 +3,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 #include "model/kernels/streams.h"
-#include "parallel/exchange/collectives.h"
 
-#include <utility>
 #include <vector>
 
 namespace tp {
@@ -34,11 +32,7 @@ void join_columns(TensorView<const float> local, Range own, const StepContext& s
                   TensorView<float> whole) {
   kernels::clear(whole);
   kernels::copy_rows(local, whole.columns_from(own.begin, own.size()));
-  PartialSum sum(whole);
-  if (step.comm != nullptr)
-    all_reduce(*step.comm, std::move(sum));
-  else
-    step.count_sum(sum);
+  sum_or_count(step, PartialSum(whole), whole);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
-#include "parallel/exchange/collectives.h"
 
 #include <cmath>
 #include <numeric>
@@ -149,12 +148,8 @@ PartialSum MixtureOfExperts::routed_in_latent(TensorView<const float> x, TensorV
                                               const StepContext& step) const {
   PartialSum sum = routed(latent_->down(x, step), router_input, step);
   const TensorView<float> whole = step.workspace.take(sum.shape().rows(), sum.shape().columns());
-  if (step.comm != nullptr) {
-    all_reduce(*step.comm, std::move(sum), whole);
-    if (latent_->norm) latent_->norm->apply_in_place(whole);
-  } else {
-    step.count_sum(sum);
-  }
+  sum_or_count(step, std::move(sum), whole);
+  if (latent_->norm) latent_->norm->apply_in_place(whole);
   return latent_->up(whole.columns_from(latent_->columns.begin, latent_->columns.size()), step);
 }
 

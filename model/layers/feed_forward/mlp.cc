@@ -5,11 +5,9 @@
 #include "model/kernels/projection_norm.h"
 #include "model/kernels/wkv.h"
 #include "model/weights/stored_projection.h"
-#include "parallel/exchange/collectives.h"
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace tp {
 namespace {
@@ -80,11 +78,7 @@ void GatedMlp::cut_off(TensorView<float> gate, const StepContext& step) const {
   const TensorView<double> own = step.workspace.take_doubles(gate.rows(), 2);
   const TensorView<float> sums = step.workspace.take(gate.rows(), 2);
   kernels::sum_moments(gate, leaf_, own);
-  PartialSum sum(own, kernels::kExactSquaresBelow);
-  if (step.comm != nullptr)
-    all_reduce(*step.comm, std::move(sum), sums);
-  else
-    step.count_sum(sum);
+  sum_or_count(step, PartialSum(own, kernels::kExactSquaresBelow), sums);
   kernels::cut_off(sums, intermediate_size_, *gate_cutoff_, gate);
 }
 

@@ -2,11 +2,9 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/projection_norm.h"
-#include "parallel/exchange/collectives.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace tp {
 
@@ -45,11 +43,7 @@ TensorView<float> GroupNorm::sums_of(TensorView<const float> x, const StepContex
                              [](double sum) { return static_cast<float>(sum); });
     return sums;
   }
-  PartialSum sum(squares, kernels::kExactSquaresBelow);
-  if (step.comm != nullptr)
-    all_reduce(*step.comm, std::move(sum), sums);
-  else
-    step.count_sum(sum);
+  sum_or_count(step, PartialSum(squares, kernels::kExactSquaresBelow), sums);
   return sums;
 }
 

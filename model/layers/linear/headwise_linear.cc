@@ -17,8 +17,7 @@ void HeadwiseLinear::multiply(TensorView<const float> x, TensorView<float> y, co
   const LocalWeight& first = weights_.front();
   const std::size_t heads = weights_.size();
   const Workspace::Frame frame(step.workspace);
-  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-  const TensorView<float> scratch = step.workspace.take(threads, first.scratch_floats(x.rows()));
+  const TensorView<float> scratch = step.workspace.take_per_thread(first.scratch_floats(x.rows()));
 
   const auto multiply = [&](std::size_t head) {
     const auto thread = static_cast<std::size_t>(omp_get_thread_num());
@@ -27,7 +26,7 @@ void HeadwiseLinear::multiply(TensorView<const float> x, TensorView<float> y, co
                                  y.columns_from(head * (y.columns() / heads), first.out_features()));
   };
   const std::size_t work = x.rows() * first.out_features() * first.in_features();  // multiplications per head
-  if (heads < threads && work >= kMinParallelWork) {
+  if (heads < scratch.rows() && work >= kMinParallelWork) {
     // With fewer heads than threads, all threads share each matmul.
     for (std::size_t head = 0; head < heads; ++head) multiply(head);
     return;

@@ -1,7 +1,6 @@
 #include "model/layers/linear/projection_norm.h"
 
 #include "model/kernels/projection_norm.h"
-#include "parallel/exchange/collectives.h"
 #include "tp/internal/require.h"
 
 #include <string>
@@ -44,11 +43,7 @@ void ProjectionNorm::operator()(TensorView<float> query, TensorView<float> key,
                        squares.columns_from(0, 1));
   kernels::sum_squares(key.columns_from(key_.first_column, key_.columns), head_dim_,
                        squares.columns_from(1, 1));
-  PartialSum sum(squares, kernels::kExactSquaresBelow);
-  if (step.comm != nullptr)
-    all_reduce(*step.comm, std::move(sum), sums);
-  else
-    step.count_sum(sum);
+  sum_or_count(step, PartialSum(squares, kernels::kExactSquaresBelow), sums);
   kernels::scale_to_norm(query, sums.columns_from(0, 1), query_.size, eps_, query_.gain);
   kernels::scale_to_norm(key, sums.columns_from(1, 1), key_.size, eps_, key_.gain);
 }

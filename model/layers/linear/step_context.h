@@ -6,16 +6,17 @@
 #include "model/memory/shared_layer.h"
 #include "model/memory/state_cache.h"
 #include "model/memory/workspace.h"
+#include "parallel/exchange/collectives.h"
 #include "parallel/exchange/tracer.h"
 #include "parallel/shard/partial_sum.h"
 
 #include <algorithm>
 #include <cassert>
 #include <span>
+#include <utility>
 
 namespace tp {
 
-class Communicator;
 class RelativeBias;
 
 // Counts the sums over ranks that a shape-only step skips.
@@ -75,5 +76,14 @@ struct StepContext {
   // Spans with the current layer's block tables.
   std::span<const kernels::AttentionSpan> spans() const { return batch.spans[cache_group]; }
 };
+
+// Writes the sum over ranks to `out`, which has the addend's shape. A shape-only step counts the sum instead.
+// Throws CommError.
+inline void sum_or_count(const StepContext& step, PartialSum sum, TensorView<float> out) {
+  if (step.comm != nullptr)
+    all_reduce(*step.comm, std::move(sum), out);
+  else
+    step.count_sum(sum);
+}
 
 }  // namespace tp

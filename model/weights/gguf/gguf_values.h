@@ -25,7 +25,6 @@ class GgufValues {
   void booleans(std::string_view key, const std::vector<bool>& values);
   // Copies a value from another file.
   void copy(std::string_view key, const GgufValue& value);
-  void erase(std::string_view key) { values_.erase(std::string(key)); }
 
   std::size_t count() const { return values_.size(); }
   // All metadata as stored in a file: keys, kinds, values.

@@ -99,18 +99,16 @@ TEST(Tokenizer, StaysWholeWhenItIsMoved) {
   EXPECT_EQ(second.token_to_id("ab"), 256);
 }
 
-TEST(Tokenizer, ReadsBosEosAndChatTemplateFromItsConfiguration) {
+TEST(Tokenizer, ReadsBosAndEosFromItsConfiguration) {
   const json content = testing::byte_fallback_json({"▁", "a"}, {});
-  const Tokenizer tokenizer = testing::load_tokenizer(
-      content, {{"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}}}, {"chat_template", "{{ x }}"}});
+  const Tokenizer tokenizer =
+      testing::load_tokenizer(content, {{"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}}}});
   EXPECT_EQ(tokenizer.bos_id(), 257);
   EXPECT_EQ(tokenizer.eos_id(), 258);
-  EXPECT_EQ(tokenizer.chat_template(), "{{ x }}");
   const Tokenizer without =
       testing::load_tokenizer(content, {{"bos_token", nullptr}, {"eos_token", "<nowhere>"}});
   EXPECT_EQ(without.bos_id(), std::nullopt);
   EXPECT_EQ(without.eos_id(), std::nullopt);
-  EXPECT_EQ(without.chat_template(), std::nullopt);
 }
 
 TEST(Tokenizer, ReadsTheMapOfSpecialTokens) {

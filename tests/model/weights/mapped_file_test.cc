@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -36,17 +35,6 @@ TEST(MappedFile, HoldsTheFilesBytesAndName) {
   const MappedFile file(directory.write("some.bin", "hello"));
   EXPECT_EQ(file_content(file), "hello");
   EXPECT_EQ(file.name(), "some.bin");
-}
-
-TEST(MappedFile, MovesWithItsMapping) {
-  const TemporaryDirectory directory;
-  MappedFile first(directory.write("first", "one"));
-  MappedFile second(directory.write("second", "two"));
-  second = std::move(first);
-  EXPECT_EQ(file_content(second), "one");
-  const MappedFile third(std::move(second));
-  EXPECT_EQ(file_content(third), "one");
-  EXPECT_EQ(third.name(), "first");
 }
 
 TEST(MappedFile, SaysThatAFileIsMissing) {

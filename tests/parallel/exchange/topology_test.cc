@@ -1,4 +1,4 @@
-// The groups of ranks: stages, tensor-parallel groups and hosts.
+// The groups of ranks: stages and hosts.
 #include "parallel/exchange/topology.h"
 
 #include "parallel/exchange/collectives.h"
@@ -62,7 +62,6 @@ TEST(Placement, OfAGroupKeepsTheJobsHostsAndNumbers) {
   const Placement group = world.restricted_to(ranks);
   EXPECT_EQ(group.rank, 1U);
   EXPECT_EQ(group.hosts, (Groups{{0, 2}, {1}}));
-  EXPECT_EQ(group.host_roots(), (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(group.host_of, (std::vector<std::size_t>{0, 1, 0}));
   EXPECT_EQ(group.processes[0].rank, 4U);
   EXPECT_EQ(group.processes[1].host, "node1");
@@ -75,12 +74,9 @@ TEST(Topology, WithOneStageIsTheWorld) {
   EXPECT_EQ(topology.place().tensor.rank, world.rank());
   EXPECT_EQ(topology.place().tensor.size, world.size());
   EXPECT_TRUE(topology.place().stage.is_whole());
-  EXPECT_EQ(topology.chain().size(), 1U);
-  EXPECT_EQ(topology.host().size(), world.size());
-  EXPECT_EQ(topology.host_roots(), std::vector<std::size_t>{0});
 }
 
-TEST(Topology, SumsWithinAStageAndPassesAlongAChain) {
+TEST(Topology, SumsWithinAStage) {
   Communicator& world = test::world();
   for (std::size_t stages = 1; stages <= world.size(); ++stages) {
     if (world.size() % stages != 0) continue;
@@ -97,13 +93,6 @@ TEST(Topology, SumsWithinAStageAndPassesAlongAChain) {
     float expected = 0.0F;
     for (const std::size_t rank : topology.stage(place.stage.index)) expected += static_cast<float>(rank);
     EXPECT_EQ(data, std::vector<float>(1000, expected)) << stages;
-
-    ASSERT_EQ(topology.chain().rank(), place.stage.index);
-    const std::size_t own = world.rank();
-    const std::vector<std::size_t> chain =
-        exchange_values(topology.chain(), std::span<const std::size_t>(&own, 1));
-    for (std::size_t stage = 0; stage < stages; ++stage)
-      EXPECT_EQ(chain[stage], topology.stage(stage)[place.tensor.rank]);
   }
 }
 

@@ -325,11 +325,11 @@ TEST_F(PredictionTest, RoundedSumsTakeLessOfTheWireAndNoLessOfTheRest) {
 TEST_F(PredictionTest, ASlowNetworkMakesStagesFasterForBatchesOnly) {
   const Cluster slow{.bandwidth = 10e9, .flops = 1e12, .latency = 1e-4, .rate = 1.25e7};
   const Prediction predicted = prediction(slow);
-  EXPECT_GT(predicted.decode_rate({4, 1}, 16), predicted.decode_rate({1, 4}, 16));
-  EXPECT_LT(predicted.decode_rate({4, 1}, 1), predicted.decode_rate({1, 1}, 1))
+  EXPECT_LT(predicted.decode({4, 1}, 16).total(), predicted.decode({1, 4}, 16).total());
+  EXPECT_GT(predicted.decode({4, 1}, 1).total(), predicted.decode({1, 1}, 1).total())
       << "one token visits all stages";
   const Cluster fast{.bandwidth = 10e9, .flops = 1e12, .latency = 1e-6, .rate = 1e11};
-  EXPECT_LT(prediction(fast).decode_rate({4, 1}, 1), prediction(fast).decode_rate({1, 4}, 1));
+  EXPECT_GT(prediction(fast).decode({4, 1}, 1).total(), prediction(fast).decode({1, 4}, 1).total());
 }
 
 TEST_F(PredictionTest, UnevenRanksThatShareByTheirSpeedAreFasterThanEvenShares) {

@@ -136,17 +136,17 @@ TEST(AllUsable, IsFalseForNanAndInfinityOnly) {
 TEST(TokenHistory, CountsPromptAndGeneratedTokensUpToWhereItIsCut) {
   TokenHistory history(4);
   history.append(std::vector<TokenId>{1, 2, 3, 2, 3, 9, 9});
-  EXPECT_EQ(history.counts(3).prompt, 1U);
-  EXPECT_EQ(history.counts(3).generated, 1U);
-  EXPECT_EQ(history.counts(9).generated, 2U);
+  EXPECT_EQ(history.all().at(3).prompt, 1U);
+  EXPECT_EQ(history.all().at(3).generated, 1U);
+  EXPECT_EQ(history.all().at(9).generated, 2U);
   EXPECT_EQ(history.all().size(), 4U);
   history.truncate(4);
-  EXPECT_EQ(history.counts(3).generated, 0U);
+  EXPECT_EQ(history.all().at(3).generated, 0U);
   EXPECT_EQ(history.all().size(), 3U);
   history.append(std::vector<TokenId>{7});
-  EXPECT_EQ(history.counts(7).generated, 1U);
+  EXPECT_EQ(history.all().at(7).generated, 1U);
   history.truncate(3);
-  EXPECT_EQ(history.counts(2).prompt, 1U);
+  EXPECT_EQ(history.all().at(2).prompt, 1U);
   EXPECT_EQ(history.size(), 3U);
 }
 
