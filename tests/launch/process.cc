@@ -1,10 +1,11 @@
 #include "tests/launch/process.h"
 
+#include "parallel/machine/file_text.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -81,8 +82,7 @@ std::string new_mark() {
 
 // Returns a process's environment as "NAME=value\0NAME=value\0", or an empty text for an ended process.
 std::string environment_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return file_text("/proc/" + std::to_string(process) + "/environ");
 }
 
 bool has_variable(const std::string& environment, const std::string& variable) {
@@ -296,8 +296,7 @@ std::vector<std::string> by_rank(std::vector<std::string> mpirun,
 }
 
 double processor_seconds(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = file_text("/proc/" + std::to_string(process) + "/stat");
   // The name in brackets may contain spaces. The times are the 12th and 13th field after it.
   std::istringstream fields(text.substr(text.rfind(')') + 1));
   std::string skipped;

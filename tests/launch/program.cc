@@ -112,6 +112,12 @@ const std::string& help_text(const std::string& command) {
   return text->second = std::regex_replace(finished.out, std::regex("\n {20,}"), " ");
 }
 
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> lines;

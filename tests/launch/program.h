@@ -48,6 +48,8 @@ void expect_success(const Finished& finished);
 // starts each of them once.
 const std::string& help_text(const std::string& command = {});
 
+// Returns how often a part occurs in a text.
+std::size_t count_of(const std::string& text, const std::string& part);
 // Returns the lines of a text, without their newlines.
 std::vector<std::string> lines_of(const std::string& text);
 // Parses each line of a text as JSON.

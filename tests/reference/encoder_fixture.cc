@@ -74,8 +74,7 @@ EncoderFixture load_encoder(const std::filesystem::path& folder, const std::stri
       .batch = read_rows(folder / "batch.json"),
       .batch_hidden = {},
       .batch_embedding = vectors_of("batch_embedding"),
-      .batch_labels = vectors_of("batch_labels"),
-      .batch_pooler = vectors_of("batch_pooler")};
+      .batch_labels = vectors_of("batch_labels")};
   const std::size_t tokens = fixture.input.ids.size();
   fixture.hidden = row_table(expected.at("last_hidden_state"), tokens, hidden_size);
   if (expected.contains("logits"))

@@ -33,7 +33,6 @@ struct EncoderFixture {
   std::vector<ExpectedRows> batch_hidden;           // empty: there is none
   std::vector<std::vector<float>> batch_embedding;  // empty: there is none
   std::vector<std::vector<float>> batch_labels;
-  std::vector<std::vector<float>> batch_pooler;
 };
 
 std::vector<EncoderFixture> encoder_fixtures();

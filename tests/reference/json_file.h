@@ -1,11 +1,10 @@
 // The JSON files of fixtures.
 #pragma once
 
+#include "parallel/machine/file_text.h"
 #include "tp/token_id.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -16,8 +15,7 @@ namespace tp::reference {
 // Reads a JSON file. Python writes the bare word Infinity into some published config.json files. It becomes
 // null.
 inline nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::string text = file_text(path);
   const std::string infinity = "Infinity";
   for (std::size_t place = 0; (place = text.find(infinity, place)) != text.npos;)
     text.replace(place, infinity.size(), "null");

@@ -4,13 +4,17 @@
 
 namespace tp::reference {
 
+Matrix stored(const WeightSource& source, const std::string& name, MatrixShape shape) {
+  std::vector<float> values(shape.size());
+  const TensorView<float> view(values.data(), shape.rows, shape.columns);
+  source.read(name, shape, TensorSlice::whole(shape), view);
+  return Matrix(view);
+}
+
 const Matrix& StoredWeights::matrix(const std::string& name, std::size_t rows, std::size_t columns) {
   const auto found = matrices_.find(name);
   if (found != matrices_.end()) return found->second;
-  std::vector<float> values(rows * columns);
-  const TensorView<float> view(values.data(), rows, columns);
-  source_.read(name, {rows, columns}, TensorSlice::whole({rows, columns}), view);
-  return matrices_.emplace(name, Matrix(view)).first->second;
+  return matrices_.emplace(name, stored(source_, name, {rows, columns})).first->second;
 }
 
 std::vector<double> StoredWeights::vector(const std::string& name, std::size_t size) {

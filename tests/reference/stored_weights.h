@@ -11,6 +11,9 @@
 
 namespace tp::reference {
 
+// Reads the tensor of this name.
+Matrix stored(const WeightSource& source, const std::string& name, MatrixShape shape);
+
 class StoredWeights {
  public:
   // `source` must outlive it.

@@ -1,4 +1,5 @@
 // How the gateway ends lost jobs, and which of their files it removes.
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 
@@ -7,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
@@ -88,8 +88,7 @@ std::set<fs::path> open_mpi_files() {
 
 // Returns Open MPI's files that a rank of the job has mapped.
 std::vector<fs::path> files_of_job(const GatewayProgram& gateway) {
-  std::ifstream stream(fmt::format("/proc/{}/maps", gateway.member("tp-infer")));
-  const std::string maps{std::istreambuf_iterator<char>(stream), {}};
+  const std::string maps = file_text(fmt::format("/proc/{}/maps", gateway.member("tp-infer")));
   std::vector<fs::path> files;
   for (const fs::path& file : open_mpi_files()) {
     if (maps.find(file.string()) != std::string::npos) files.push_back(file);

@@ -1,11 +1,11 @@
 // A gateway in front of several models. Each job is fake_job.cc.
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/gateway_program.h"
 
 #include <chrono>
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -345,8 +345,7 @@ TEST(GatewayModels, RestartWithANewProgram) {
 
 // The configuration is the guide's example with replaced commands: tp-infer gateway --config gateway.json
 TEST(GatewayModels, MatchTheGuidesExample) {
-  std::ifstream stream(TP_SOURCE_FOLDER "/runtime/gateway/README.md");
-  const std::string guide{std::istreambuf_iterator<char>(stream), {}};
+  const std::string guide = file_text(TP_SOURCE_FOLDER "/runtime/gateway/README.md");
   const std::size_t begin = guide.find("{\"models\": [\n");
   ASSERT_NE(begin, std::string::npos);
   json models = json::parse(guide.substr(begin, guide.find("\nEND\n", begin) - begin)).at("models");

@@ -1,10 +1,11 @@
 #include "tests/serve/gateway_program.h"
 
+#include "parallel/machine/file_text.h"
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -112,8 +113,7 @@ pid_t GatewayProgram::member(std::string_view name) const {
 pid_t GatewayProgram::fake_job(std::string_view name) const {
   const std::string wanted = "FAKE_NAME=" + std::string(name) + '\0';
   for (const pid_t process : process_.members()) {
-    std::ifstream stream("/proc/" + std::to_string(process) + "/environ");
-    const std::string variables{std::istreambuf_iterator<char>(stream), {}};
+    const std::string variables = file_text("/proc/" + std::to_string(process) + "/environ");
     if (name_of_process(process) == "fake_job" && variables.find(wanted) != std::string::npos) return process;
   }
   return -1;

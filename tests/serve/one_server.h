@@ -18,6 +18,7 @@ constexpr const char* kPrompt = "Once upon a time";
 struct TemplateFile {
   TemplateFile() { std::ofstream(path()) << kTemplate; }
   std::string path() const { return (folder.path() / "template.jinja").string(); }
+  Arguments arguments() const { return {"--chat-template", path()}; }
   TemporaryDirectory folder;
 };
 
@@ -41,21 +42,27 @@ inline nlohmann::json greedy(int tokens, nlohmann::json more = nlohmann::json::o
   return body;
 }
 
-class ServeApiAlone : public testing::Test {
+// A suite of tests with one server. `Files` are those that it reads: files_->arguments() is its command line.
+template <class Files>
+class OneServer : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    chat_template_ = new TemplateFile;
-    server_ = new ServedProgram(kNoMpirun, {"--chat-template", chat_template_->path()});
+    files_ = new Files;
+    server_ = new ServedProgram(kNoMpirun, files_->arguments());
   }
   static void TearDownTestSuite() {
     server_->end();
     delete server_;
-    delete chat_template_;
+    delete files_;
   }
-  static const ServedProgram& server() { return *server_; }
 
-  static inline TemplateFile* chat_template_ = nullptr;
+  static inline Files* files_ = nullptr;
   static inline ServedProgram* server_ = nullptr;
+};
+
+class ServeApiAlone : public OneServer<TemplateFile> {
+ protected:
+  static const ServedProgram& server() { return *server_; }
 };
 
 }  // namespace tp::test

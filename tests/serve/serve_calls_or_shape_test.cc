@@ -1,6 +1,5 @@
 // Tools together with an output schema, over the server's three APIs: an answer is either a tool call or
 // matches the schema.
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/tool_requests.h"
 
 #include <ostream>
@@ -48,19 +47,12 @@ std::string city_in(const std::string& arguments) {
 const Parts kCall = {"It is not known.", "", "Oslo"};
 const Parts kShape = {"It is known.", "{\"t\": 7}", ""};
 
-class ServeCallsOrShape : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new TemporaryDirectory;
-    write_scripted_model(folder_->path(), scripts());
-    server_ = new ServedProgram(kNoMpirun, {"--model", folder_->path().string()});
-  }
-  static void TearDownTestSuite() {
-    server_->end();
-    delete server_;
-    delete folder_;
-  }
+struct CallOrShapeModel : ScriptedModel {
+  CallOrShapeModel() : ScriptedModel(scripts()) {}
+};
 
+class ServeCallsOrShape : public OneServer<CallOrShapeModel> {
+ protected:
   static HttpReply answer(const char* path, const char* script, json body, const json& more) {
     body.update({{"temperature", 0}, {"chat_template_kwargs", {{"script", script}}}});
     body.update(more);
@@ -137,9 +129,6 @@ class ServeCallsOrShape : public testing::Test {
     if (!input.empty()) parts.city = city_in(input);
     return parts;
   }
-
-  static inline TemporaryDirectory* folder_ = nullptr;
-  static inline ServedProgram* server_ = nullptr;
 };
 
 TEST_F(ServeCallsOrShape, TheModelChoosesBetweenACallAndTheShapeInEveryApi) {

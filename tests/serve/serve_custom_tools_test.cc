@@ -1,5 +1,4 @@
 // Custom tools, whose input is a text in a given format, over OpenAI's two APIs.
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/tool_requests.h"
 
 #include <algorithm>
@@ -46,19 +45,12 @@ json chat_tool(json tool) {
   return {{"type", "custom"}, {"custom", tool}};
 }
 
-class ServeCustomTools : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = new TemporaryDirectory;
-    write_scripted_model(folder_->path(), scripts());
-    server_ = new ServedProgram(kNoMpirun, {"--model", folder_->path().string()});
-  }
-  static void TearDownTestSuite() {
-    server_->end();
-    delete server_;
-    delete folder_;
-  }
+struct CustomToolModel : ScriptedModel {
+  CustomToolModel() : ScriptedModel(scripts()) {}
+};
 
+class ServeCustomTools : public OneServer<CustomToolModel> {
+ protected:
   static HttpReply answer(const char* script, const json& tool, const json& more = json::object()) {
     json body = {{"input", "q"},
                  {"max_output_tokens", 60},
@@ -77,9 +69,6 @@ class ServeCustomTools : public testing::Test {
     body.update(more);
     return server_->post("/v1/chat/completions", body);
   }
-
-  static inline TemporaryDirectory* folder_ = nullptr;
-  static inline ServedProgram* server_ = nullptr;
 };
 
 TEST_F(ServeCustomTools, ResponsesContainTheTextWholeAndStreamed) {

@@ -28,17 +28,8 @@ json held(const std::string& script, const json& more) {
   return body;
 }
 
-class ServeHeldAnswers : public testing::Test {
+class ServeHeldAnswers : public OneServer<ScriptedModel> {
  protected:
-  static void SetUpTestSuite() {
-    model_ = new ScriptedModel;
-    server_ = new ServedProgram(kNoMpirun, {"--model", model_->folder.path().string()});
-  }
-  static void TearDownTestSuite() {
-    server_->end();
-    delete server_;
-    delete model_;
-  }
   static json choice_of(const json& body) {
     const HttpReply reply = server_->post("/v1/chat/completions", body);
     EXPECT_EQ(reply.status, 200) << reply.body;
@@ -52,9 +43,6 @@ class ServeHeldAnswers : public testing::Test {
     EXPECT_EQ(reply.status, 400) << reply.body;
     return reply.json().at("error").at("message");
   }
-
-  static inline ScriptedModel* model_ = nullptr;
-  static inline ServedProgram* server_ = nullptr;
 };
 
 TEST_F(ServeHeldAnswers, RequiredCallsFollowThinkingImmediately) {

@@ -18,19 +18,15 @@ constexpr const char* kHistoryTemplate =
     "{% endfor %}{# <think> and </think> #}"
     "{% if add_generation_prompt %}{{ '#' + (script or 'plain') }}{% endif %}";
 
-class ServePeerValues : public testing::Test {
+struct HistoryModel : ScriptedModel {
+  Arguments arguments() const {
+    const std::string file = folder.write("history.jinja", kHistoryTemplate);
+    return {"--model", folder.path().string(), "--chat-template", file};
+  }
+};
+
+class ServePeerValues : public OneServer<HistoryModel> {
  protected:
-  static void SetUpTestSuite() {
-    model_ = new ScriptedModel;
-    const std::string file = model_->folder.write("history.jinja", kHistoryTemplate);
-    server_ =
-        new ServedProgram(kNoMpirun, {"--model", model_->folder.path().string(), "--chat-template", file});
-  }
-  static void TearDownTestSuite() {
-    server_->end();
-    delete server_;
-    delete model_;
-  }
   static json answer(const std::string& path, const json& body) {
     const HttpReply reply = server_->post(path, body);
     EXPECT_EQ(reply.status, 200) << body << "\n" << reply.body;
@@ -44,9 +40,6 @@ class ServePeerValues : public testing::Test {
   static std::string prompt_of(const json& body) {
     return answer("/apply-template", body).value("prompt", "");
   }
-
-  static inline ScriptedModel* model_ = nullptr;
-  static inline ServedProgram* server_ = nullptr;
 };
 
 json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }

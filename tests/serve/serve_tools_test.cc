@@ -49,25 +49,13 @@ TEST_P(ServeTools, CallsThinkingAndTextAreDividedWholeAndStreamed) {
   server.end();
 }
 
-class ServeToolsAlone : public testing::Test {
+class ServeToolsAlone : public OneServer<ScriptedModel> {
  protected:
-  static void SetUpTestSuite() {
-    model_ = new ScriptedModel;
-    server_ = new ServedProgram(kNoMpirun, {"--model", model_->folder.path().string()});
-  }
-  static void TearDownTestSuite() {
-    server_->end();
-    delete server_;
-    delete model_;
-  }
   static json message_of(const json& body) {
     const HttpReply reply = server_->post("/v1/chat/completions", body);
     EXPECT_EQ(reply.status, 200) << reply.body;
     return reply.json().at("choices").at(0).at("message");
   }
-
-  static inline ScriptedModel* model_ = nullptr;
-  static inline ServedProgram* server_ = nullptr;
 };
 
 TEST_F(ServeToolsAlone, SeveralCallsAreOneMessageByDefault) {

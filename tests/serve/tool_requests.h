@@ -12,7 +12,10 @@
 namespace tp::test {
 
 struct ScriptedModel {
-  ScriptedModel() { write_scripted_model(folder.path(), tool_scripts()); }
+  explicit ScriptedModel(const Scripts& scripts = tool_scripts()) {
+    write_scripted_model(folder.path(), scripts);
+  }
+  Arguments arguments() const { return {"--model", folder.path().string()}; }
   TemporaryDirectory folder;
 };
 

@@ -1,10 +1,10 @@
 // The scripts of bench/: a complete run of scaling, and the errors of all scripts without their programs.
 
+#include "parallel/machine/file_text.h"
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -18,13 +18,6 @@ constexpr const char* kPython =
 const StartOptions kNoBytecode = {.variables = {"PYTHONDONTWRITEBYTECODE=1"}};
 const std::string kBench = TP_SOURCE_FOLDER "/bench/";
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 TEST(Scaling, WritesARowForEveryRankOfEveryMeasurementAndDrawsThem) {
   const TemporaryDirectory output;
   const std::string source = TP_SOURCE_FOLDER;
@@ -36,7 +29,7 @@ TEST(Scaling, WritesARowForEveryRankOfEveryMeasurementAndDrawsThem) {
           .finish(120);
   ASSERT_EQ(finished.status, 0) << finished.err;
 
-  std::istringstream csv(read(output.path() / "scaling.csv"));
+  std::istringstream csv(file_text(output.path() / "scaling.csv"));
   std::vector<std::string> rows;
   for (std::string line; std::getline(csv, line);) rows.push_back(line);
   ASSERT_EQ(rows.size(), 1 + 2 * (1 + 2U)) << "a header; prefill and decode of one rank and of two";
@@ -47,11 +40,11 @@ TEST(Scaling, WritesARowForEveryRankOfEveryMeasurementAndDrawsThem) {
 
   if (Process({kPython, "-c", "import matplotlib"}).finish().status != 0)
     GTEST_SKIP() << "no drawing: Matplotlib is not installed (apt-get install python3-matplotlib)";
-  const std::string svg = read(output.path() / "scaling.svg");
+  const std::string svg = file_text(output.path() / "scaling.svg");
   for (const char* text :
        {"speed-up over one rank", "efficiency", "prefill", "decode", "ideal", "llama-tiny, ", "commit "})
     EXPECT_CONTAINS(svg, text);
-  EXPECT_TRUE(read(output.path() / "scaling.pdf").starts_with("%PDF"));
+  EXPECT_TRUE(file_text(output.path() / "scaling.pdf").starts_with("%PDF"));
 }
 
 TEST(BenchScripts, NameTheMissingProgram) {

@@ -1,10 +1,8 @@
 // The output of results: every write is checked, on standard output and in the file of --output.
 
+#include "parallel/machine/file_text.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
-
-#include <fstream>
-#include <iterator>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,11 +14,6 @@ namespace tp::test {
 namespace {
 
 using nlohmann::json;
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 // Returns a command line for the shell, with a redirection.
 std::vector<std::string> redirected(const std::vector<std::string>& command, const std::string& redirection) {
@@ -103,7 +96,7 @@ TEST_F(Output, ReplacesTheNamedFilesContent) {
     const Finished finished = run(kNoMpirun, to_file, {.input = command.input});
     EXPECT_EQ(finished.status, 0) << finished.err;
     EXPECT_EQ(finished.out, "");
-    const std::string content = content_of(file("results"));
+    const std::string content = file_text(file("results"));
     EXPECT_TRUE(content.ends_with("\n") || command.arguments.front() == "render-chat") << content;
     EXPECT_EQ(content.find("xxxxxx"), std::string::npos);
     // Commands that measure time print different results each time.
@@ -142,13 +135,13 @@ TEST_F(Output, ToAFileThatCannotBeOpenedIsAnErrorBeforeTheModelIsLoaded) {
 void expect_refused(const Arguments& arguments, const std::string& option, const std::string& path,
                     const std::string& also, const std::string& input = "/dev/null") {
   SCOPED_TRACE(arguments.front() + " " + option + " " + path);
-  const std::string before = content_of(path);
+  const std::string before = file_text(path);
   Arguments itself = arguments;
   itself.insert(itself.end(), {option, std::filesystem::path(path).parent_path() / "." /
                                            std::filesystem::path(path).filename()});
   const auto line = redirected(command_line(kNoMpirun, itself), "< " + input);
   expect_one_error(Process(line).finish(), 1, "expected a separate file for " + option + ", found " + also);
-  EXPECT_EQ(content_of(path), before);
+  EXPECT_EQ(file_text(path), before);
 }
 
 TEST_F(Output, NeverReplacesItsInput) {
@@ -157,7 +150,7 @@ TEST_F(Output, NeverReplacesItsInput) {
   const std::string messages =
       directory_.write("messages.json", R"({"messages": [{"role": "user", "content": "Hi"}]})");
   const std::string ids = directory_.write("ids.json", "[1, 2]");
-  const std::string config = directory_.write("shape.json", content_of(config_));
+  const std::string config = directory_.write("shape.json", file_text(config_));
   expect_refused({"generate", "--model", model, "--batch", requests}, "--output", requests,
                  "that of --batch");
   expect_refused({"generate", "--model", model, "--batch", requests}, "--trace", requests, "that of --batch");
@@ -199,7 +192,7 @@ TEST_F(Output, AndTraceAreTwoFiles) {
                                      file("results"), "--trace", file("./results")}),
                      1, "expected a separate file for --trace, found that of --output");
   }
-  EXPECT_EQ(content_of(file("results")), "before");
+  EXPECT_EQ(file_text(file("results")), "before");
 }
 
 TEST_F(Output, KeepsTheOldFileUntilAResultExists) {
@@ -214,8 +207,8 @@ TEST_F(Output, KeepsTheOldFileUntilAResultExists) {
       Arguments arguments = {command,    "--model", model,     "--prompt", "4",
                              "--output", results,   "--trace", trace};
       EXPECT_EQ(run(kNoMpirun, arguments).status, 1);
-      EXPECT_EQ(content_of(results), "before");
-      EXPECT_EQ(content_of(trace), "before");
+      EXPECT_EQ(file_text(results), "before");
+      EXPECT_EQ(file_text(trace), "before");
     }
   }
 }
@@ -227,7 +220,7 @@ TEST_F(Output, TwoJobsCannotWriteOneFile) {
   const Arguments tokenize = {"tokenize", "--model", model_.path(), "Hi", "--output", results};
   expect_one_error(run(kNoMpirun, tokenize), 1,
                    "found that another job is writing it; wait until that job ends, or give another file");
-  EXPECT_EQ(content_of(results), "before");
+  EXPECT_EQ(file_text(results), "before");
   ::close(other);
   expect_success(run(kNoMpirun, tokenize));
 }
@@ -242,8 +235,8 @@ TEST_F(Output, IsCompleteEvenIfMessagesCannotBeWritten) {
       run_unheard({"generate", "--model", model_.path(), "--batch", requests, "--output", file("results"),
                    "--resume", "--verbose", "--max-tokens", "3", "--trace", file("trace")});
   EXPECT_EQ(batch.status, 1) << "of the second request";
-  EXPECT_EQ(json_lines(content_of(file("results"))).size(), 2U);
-  EXPECT_CONTAINS(content_of(file("trace")), "\n]}\n");
+  EXPECT_EQ(json_lines(file_text(file("results"))).size(), 2U);
+  EXPECT_CONTAINS(file_text(file("trace")), "\n]}\n");
   const Finished chat = run_unheard({"chat", "--model", model_.path(), "--template", template_, "--greedy",
                                      "--ignore-eos", "--max-tokens", "4"},
                                     "One\nTwo\nThree\n");

@@ -1,12 +1,12 @@
 // tp-infer generate --batch --output --resume: finished requests are not repeated.
 
+#include "parallel/machine/file_text.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
 #include <algorithm>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -31,10 +31,7 @@ class Resume : public testing::Test {
     directory_.write("requests.jsonl", lines);
   }
 
-  std::string output() const {
-    std::ifstream file(output_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
+  std::string output() const { return file_text(output_); }
 
   // Returns the lines that the run appended to the file with the content `earlier`.
   std::vector<json> appended_to(const std::string& earlier, int status = 0) const {

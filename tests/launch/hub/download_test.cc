@@ -1,5 +1,6 @@
 // tp-infer download, and --model with the name of a downloaded model.
 
+#include "parallel/machine/file_text.h"
 #include "tests/doc_example.h"
 #include "tests/launch/hub/fake_hub.h"
 #include "tests/launch/program.h"
@@ -17,11 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string file_content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 const fs::path kDemo = fs::path(TP_SOURCE_FOLDER) / "model/demo";
 
 // A hub with the demo model, and a home folder for the program.
@@ -32,7 +28,7 @@ struct DownloadUnderTest {
   void add_demo() {
     for (const char* name : {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
                              "tokenizer_config.json", "README.md"})
-      hub.add(name, file_content(kDemo / name));
+      hub.add(name, file_text(kDemo / name));
     hub.add("pytorch_model.bin", "no");
   }
 
@@ -94,7 +90,7 @@ TEST(Download, WorksLikeTheGuidesExamples) {
   test.hub.repository = "ORGANIZATION/NAME";
   test.add_demo();
   test.hub.add("m-Q4_K_M.gguf",
-               file_content(fs::path(TP_TEST_DATA) / "gguf/llama-quant256-Q4_K_M-mixed/model.gguf"));
+               file_text(fs::path(TP_TEST_DATA) / "gguf/llama-quant256-Q4_K_M-mixed/model.gguf"));
   StartOptions options = test.options();
   options.folder = test.home.path();
   options.variables.push_back("PATH=" + fs::path(TP_INFER_PROGRAM).parent_path().string() + ":" +
@@ -146,7 +142,7 @@ TEST(Download, OfADescriptionNeedsAConfig) {
 
 TEST(Download, OfADescriptionTakesTheIndexAlong) {
   DownloadUnderTest test;
-  test.hub.add("config.json", file_content(kDemo / "config.json"));
+  test.hub.add("config.json", file_text(kDemo / "config.json"));
   test.hub.add("model.safetensors.index.json",
                R"({"weight_map": {"model.norm.weight": "model-00001-of-00001.safetensors"}})");
   test.hub.add("model-00001-of-00001.safetensors", some_bytes(100));
@@ -167,7 +163,7 @@ TEST(Download, ToAFolderWritesPlainFiles) {
   EXPECT_EQ(report.at("commit"), FakeHub::kCommit);
   EXPECT_EQ(report.at("files").size(), 5U);
   EXPECT_FALSE(fs::is_symlink(folder / "model.safetensors"));
-  EXPECT_EQ(file_content(folder / "model.safetensors"), file_content(kDemo / "model.safetensors"));
+  EXPECT_EQ(file_text(folder / "model.safetensors"), file_text(kDemo / "model.safetensors"));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 5);
   EXPECT_CONTAINS(finished.err, "--model " + folder.string());
   EXPECT_FALSE(fs::exists(test.root()));
@@ -192,8 +188,8 @@ TEST(Download, ListsWithoutFetching) {
 TEST(Download, ChoosesAGgufModelByItsQuantization) {
   DownloadUnderTest test;
   const fs::path data = fs::path(TP_TEST_DATA) / "gguf";
-  test.hub.add("m-Q4_0.gguf", file_content(data / "llama-quant256-Q4_0/model.gguf"));
-  test.hub.add("m-Q4_K_M.gguf", file_content(data / "llama-quant256-Q4_K_M-mixed/model.gguf"));
+  test.hub.add("m-Q4_0.gguf", file_text(data / "llama-quant256-Q4_0/model.gguf"));
+  test.hub.add("m-Q4_K_M.gguf", file_text(data / "llama-quant256-Q4_K_M-mixed/model.gguf"));
   expect_one_error(test.run({"download", "org/name"}), 1,
                    "expected one GGUF model, found m-Q4_0.gguf (400.5 KiB), m-Q4_K_M.gguf");
   const Finished finished = test.run({"download", "org/name:Q4_0"});
@@ -216,7 +212,7 @@ TEST(Download, GoesOnAfterAnInterruption) {
   DownloadUnderTest test;
   test.add_demo();
   test.hub.set_fault("model.safetensors", {.times = 1, .cut_after = 2'000'000, .stalls = true});
-  const HubFile weights = hub_file("model.safetensors", file_content(kDemo / "model.safetensors"), true);
+  const HubFile weights = hub_file("model.safetensors", file_text(kDemo / "model.safetensors"), true);
   const fs::path partial = test.root() / "blobs" / (weights.checksum + ".incomplete");
   {
     Process process(command_line(kNoMpirun, {"download", "org/name"}), test.options());
@@ -236,7 +232,7 @@ TEST(Download, GoesOnAfterAnInterruption) {
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_CONTAINS(finished.err, "fetching model.safetensors (5.3 MiB, of which 1.9 MiB are there)");
   EXPECT_EQ(test.hub.requests().back().range, "bytes=2000000-");
-  EXPECT_EQ(file_content(test.snapshot() / "model.safetensors"), file_content(kDemo / "model.safetensors"));
+  EXPECT_EQ(file_text(test.snapshot() / "model.safetensors"), file_text(kDemo / "model.safetensors"));
 }
 
 TEST(Download, HappensOnceIfTwoProcessesStartIt) {
@@ -250,7 +246,7 @@ TEST(Download, HappensOnceIfTwoProcessesStartIt) {
   EXPECT_EQ(one.status + other.status, 0) << one.err << other.err;
   EXPECT_EQ(one.out, other.out);
   EXPECT_EQ(test.hub.count("/cdn/model.safetensors"), 1U);
-  EXPECT_EQ(file_content(test.snapshot() / "model.safetensors"), file_content(kDemo / "model.safetensors"));
+  EXPECT_EQ(file_text(test.snapshot() / "model.safetensors"), file_text(kDemo / "model.safetensors"));
 }
 
 TEST(Download, ShowsABarAtATerminal) {

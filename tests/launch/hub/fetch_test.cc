@@ -4,6 +4,7 @@
 #include "launch/hub/download.h"
 #include "launch/hub/fetch_file.h"
 #include "launch/hub/hub_listing.h"
+#include "parallel/machine/file_text.h"
 #include "tests/launch/hub/hub_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 
@@ -19,11 +20,6 @@ namespace tp::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string file_content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 constexpr std::size_t kSize = 3'000'000;
 
@@ -50,7 +46,7 @@ struct FetchUnderTest : HubUnderTest {
   }
 
   void expect_fetched() {
-    EXPECT_EQ(file_content(folder.path() / "weights"), content);
+    EXPECT_EQ(file_text(folder.path() / "weights"), content);
     EXPECT_EQ(folder.files(), std::vector<std::string>{"weights"}) << "nothing half done is left";
   }
 
@@ -180,7 +176,7 @@ TEST(LockedFile, IsTheOneOfThatNameAfterWaiting) {
   fs::remove(path);
   first.reset();
   other.join();
-  EXPECT_EQ(file_content(path), "x");
+  EXPECT_EQ(file_text(path), "x");
 }
 
 // Writing to a pipe would wait for a reader.
@@ -199,7 +195,7 @@ TEST(Fetch, ChecksSmallFiles) {
   test.hub.set_fault("config.json", {.times = 1, .is_corrupt = true});
   EXPECT_CONTAINS(test.error(), "expected the content with the checksum");
   test.fetch();
-  EXPECT_EQ(file_content(test.folder.path() / "config.json"), test.content);
+  EXPECT_EQ(file_text(test.folder.path() / "config.json"), test.content);
 }
 
 TEST(Fetch, CutsOffABodyWithoutEnd) {
@@ -284,11 +280,11 @@ TEST(CacheDestination, HasTheLayoutOfHuggingFacesTools) {
            {[](const auto&) {}, [](auto, auto) {}});
   const fs::path root = cache / "models--org--name";
   const fs::path snapshot = root / "snapshots" / FakeHub::kCommit;
-  EXPECT_EQ(file_content(root / "blobs" / test.file.checksum), test.content);
+  EXPECT_EQ(file_text(root / "blobs" / test.file.checksum), test.content);
   EXPECT_EQ(fs::read_symlink(snapshot / "weights"), "../../blobs/" + test.file.checksum);
   EXPECT_EQ(fs::read_symlink(snapshot / "folder/weights"), "../../../blobs/" + test.file.checksum);
-  EXPECT_EQ(file_content(snapshot / "folder/weights"), test.content);
-  EXPECT_EQ(file_content(root / "refs/main"), FakeHub::kCommit);
+  EXPECT_EQ(file_text(snapshot / "folder/weights"), test.content);
+  EXPECT_EQ(file_text(root / "refs/main"), FakeHub::kCommit);
   EXPECT_TRUE(fs::exists(cache / ".locks/models--org--name" / (test.file.checksum + ".lock")));
   EXPECT_FALSE(fs::exists(root / "blobs" / (test.file.checksum + ".incomplete")));
   EXPECT_EQ(test.ranges().size(), 1U) << "the same content is fetched once";

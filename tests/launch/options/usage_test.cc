@@ -14,12 +14,6 @@ namespace {
 const std::vector<std::string> kCommands = {"generate", "download",   "logits",  "perplexity",
                                             "tokenize", "detokenize", "inspect", "bench"};
 
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 TEST(Usage, EveryCommandExplainsItselfWithExamples) {
   for (const std::string& command : kCommands) {
     EXPECT_CONTAINS(help_text(), command);

@@ -2,13 +2,12 @@
 
 #include "launch/perplexity/divergence.h"
 
+#include "parallel/machine/file_text.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/npy_array.h"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -16,11 +15,6 @@ namespace tp::test {
 namespace {
 
 using nlohmann::json;
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Probabilities 1/2, 1/4 and 1/4, and their logarithms.
 const std::vector<float> kBase = {std::log(2.0F), 0.0F, 0.0F};
@@ -57,7 +51,7 @@ TEST(BaseFile, HasTheBytesOfLlamaPerplexity) {
   BaseWriter writer(path, shape, std::vector<TokenId>{7, 8, 9, 10});
   writer.write(row);
   writer.finish();
-  EXPECT_EQ(read_text(path), bytes);
+  EXPECT_EQ(file_text(path), bytes);
   BaseReader reader(folder.write("literal", bytes));
   EXPECT_EQ(reader.tokens(), (std::vector<TokenId>{7, 8, 9, 10}));
   const BaseRow& read = reader.next();
@@ -106,7 +100,7 @@ class LlamaCppProtocol : public ::testing::Test {
 TEST_F(LlamaCppProtocol, ScoresTheSecondHalfOfEachChunk) {
   const std::vector<TokenId> tokens =
       json::parse(run(kNoMpirun, {"tokenize", "--model", model_.path(), "--jsonl"},
-                      {.input = json(read_text(text_)).dump() + "\n"})
+                      {.input = json(file_text(text_)).dump() + "\n"})
                       .out);
   const std::size_t context = 10;
   const std::size_t chunks = tokens.size() / context;
@@ -153,7 +147,7 @@ TEST_F(LlamaCppProtocol, ExplainsErrorsInABaseFile) {
   expect_one_error(
       run(1, {"perplexity", "--model", model_.path(), "--file", text_, "--kl-base", path("base")}), 1,
       "exists; leave --file and --tokens out to compare with it, or remove it");
-  std::string bytes = read_text(path("base"));
+  std::string bytes = file_text(path("base"));
   const auto refuse = [&](const std::string& contents, const char* expected) {
     const std::string file = folder_.write("broken", contents);
     expect_one_error(

@@ -1,12 +1,12 @@
 // No command overwrites a file that it reads.
 
+#include "parallel/machine/file_text.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -107,18 +107,13 @@ class DistinctFiles : public testing::Test {
     return path(name);
   }
 
-  static std::string content_of(const std::string& file) {
-    std::ifstream stream(file);
-    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  }
-
   // Expects that the command refuses to write the file, names it as `found`, and leaves it unchanged.
   static void expect_refused(Arguments command, const std::string& option, const std::string& file,
                              const std::string& found) {
     command.insert(command.end(), {option, file});
     expect_one_error(run(kNoMpirun, command), 1,
                      "expected a separate file for " + option + ", found " + found);
-    EXPECT_EQ(content_of(file), kContent);
+    EXPECT_EQ(file_text(file), kContent);
   }
 
   static constexpr const char* kContent = "before";
@@ -238,7 +233,7 @@ TEST_F(DistinctFiles, ProtectAModelInTheCacheOfHuggingFace) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", "org/name", "--output", file},
                                   {.variables = {"HF_HUB_CACHE=" + path("hub")}});
     expect_one_error(finished, 1, "expected a separate file for --output, found one of the model");
-    EXPECT_EQ(content_of(file), kContent);
+    EXPECT_EQ(file_text(file), kContent);
   }
 }
 
@@ -248,21 +243,21 @@ TEST_F(DistinctFiles, ProtectStandardInputOfMpirun) {
   for (const std::string& word : command_line(2, {"generate", "--batch", "-", "--output", file}))
     command.push_back(word);
   expect_one_error(Process(command).finish(), 1, "found standard input; give another file");
-  EXPECT_EQ(content_of(file), kContent);
+  EXPECT_EQ(file_text(file), kContent);
 }
 
 TEST_F(DistinctFiles, ProtectTheModelFromTheConversationThatIsSaved) {
   const TextModel model;
   const std::string file = write("chat.jinja");
   const std::string config = (fs::path(model.path()) / "config.json").string();
-  const std::string before = content_of(config);
+  const std::string before = file_text(config);
   const Finished finished =
       run(kNoMpirun, {"chat", "--model", model.path(), "--template", file},
           {.input = "/save " + file + "\n/save " + config + "\n/save " + path("saved") + "\n"});
   EXPECT_CONTAINS(finished.err, "expected a separate file for /save, found that of --template");
   EXPECT_CONTAINS(finished.err, "expected a separate file for /save, found one of the model");
-  EXPECT_EQ(content_of(file), kContent);
-  EXPECT_EQ(content_of(config), before);
+  EXPECT_EQ(file_text(file), kContent);
+  EXPECT_EQ(file_text(config), before);
   EXPECT_TRUE(fs::exists(path("saved")));
 }
 

@@ -40,12 +40,6 @@ TEST_P(KilledRank, EndsTheJobWithinSecondsAndIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(OfThree, KilledRank, testing::Values(0, 1, 2));
 
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 struct Stop {
   std::size_t ranks;
   int stopped;

@@ -104,13 +104,6 @@ bool has_one_node() {
          !std::filesystem::exists("/sys/devices/system/node/node1");
 }
 
-// Returns how often a word occurs in a text.
-std::size_t count(const std::string& text, const std::string& word) {
-  std::size_t count = 0;
-  for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++count;
-  return count;
-}
-
 TEST(OneNumaNode, IsReportedInOneLine) {
   if (!has_one_node()) GTEST_SKIP() << "this machine has several NUMA nodes, or does not tell";
   const TextModel model;
@@ -119,11 +112,11 @@ TEST(OneNumaNode, IsReportedInOneLine) {
         run(ranks, {"generate", "--model", model.path(), "--prompt", "Hi", "--max-tokens", "4", "--verbose"});
     EXPECT_EQ(finished.status, 0) << finished.err;
     EXPECT_CONTAINS(finished.err, "\nthis machine has one NUMA node\n");
-    EXPECT_EQ(count(finished.err, "NUMA"), 1U) << finished.err;
-    EXPECT_EQ(count(finished.err, "remote"), 0U) << finished.err;
+    EXPECT_EQ(count_of(finished.err, "NUMA"), 1U) << finished.err;
+    EXPECT_EQ(count_of(finished.err, "remote"), 0U) << finished.err;
     const Finished quiet =
         run(ranks, {"generate", "--model", model.path(), "--prompt", "Hi", "--max-tokens", "4"});
-    EXPECT_EQ(count(quiet.err, "NUMA"), 0U) << quiet.err;
+    EXPECT_EQ(count_of(quiet.err, "NUMA"), 0U) << quiet.err;
   }
 }
 
@@ -134,7 +127,7 @@ TEST(OneNumaNode, IsBenchsOnlyLineAboutNodes) {
   const Finished finished = run(2, arguments);
   expect_success(finished);
   EXPECT_TRUE(finished.out.ends_with("\nthis machine has one NUMA node\n")) << finished.out;
-  EXPECT_EQ(count(finished.out, "NUMA"), 1U) << finished.out;
+  EXPECT_EQ(count_of(finished.out, "NUMA"), 1U) << finished.out;
   Arguments as_json = arguments;
   as_json.emplace_back("--json");
   const Finished objects = run(2, as_json);

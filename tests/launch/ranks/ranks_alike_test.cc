@@ -1,10 +1,10 @@
 // Ranks that mpirun started with different commands: one message, all ranks end, exit status 1.
 
+#include "parallel/machine/file_text.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -67,8 +67,7 @@ TEST(RanksStartedDifferently, RunAnotherBuildOfTheSameVersion) {
   const std::string version = run(kNoMpirun, {"--version"}).out;
   const std::string commit =
       version.substr(version.find("commit ") + 7, version.rfind(')') - version.find("commit ") - 7);
-  std::ifstream in(TP_INFER_PROGRAM, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  std::string bytes = file_text(TP_INFER_PROGRAM);
   const std::string other(commit.size(), '7');
   std::size_t replaced = 0;
   for (std::size_t at = bytes.find(commit); at != bytes.npos; at = bytes.find(commit, at + 1), ++replaced)
@@ -127,8 +126,7 @@ std::string same_bits_of(const std::vector<std::string>& ranks, std::string* err
   const Finished finished = run_by_rank(commands);
   EXPECT_EQ(finished.status, 0) << finished.err;
   if (err != nullptr) *err = finished.err;
-  std::ifstream file(output, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return file_text(output);
 }
 
 TEST(SameBits, EqualOneRanksOnAnyNumberOfRanks) {

@@ -1,11 +1,10 @@
 // Hosts with little shared memory, like containers.
 
+#include "parallel/machine/file_text.h"
 #include "tests/environment_variable.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 
@@ -56,8 +55,7 @@ TEST(Logits, HaveTheSameBitsWithEveryWayOfAllReduces) {
     const std::filesystem::path output = directory.path() / "logits.npy";
     expect_success(
         run(4, {"logits", "--model", model, "--tokens", model / "prompt.json", "--output", output}));
-    std::ifstream file(output, std::ios::binary);
-    contents.emplace(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    contents.insert(file_text(output));
   }
   EXPECT_EQ(contents.size(), 1U);
 }

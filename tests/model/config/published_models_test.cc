@@ -2,6 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
+#include "parallel/machine/file_text.h"
 
 #include <algorithm>
 #include <fstream>
@@ -88,8 +89,7 @@ std::string name_and_size(const json& model) {
 }
 
 std::string guide() {
-  std::ifstream stream(std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "model" / "README.md");
-  return {std::istreambuf_iterator<char>(stream), {}};
+  return file_text(std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "model" / "README.md");
 }
 
 // Families whose models' sizes are not known well enough to count parameters.

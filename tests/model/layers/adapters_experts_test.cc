@@ -7,6 +7,7 @@
 #include "tests/model/layers/model_under_test.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
@@ -31,9 +32,7 @@ constexpr double kExpertTolerance = 1e-4;  // see decoder_fixtures_test
 std::vector<float> stored_values(const SafetensorsCheckpoint& stored, const std::string& name) {
   const std::vector<std::size_t>& shape = stored.find_raw(name)->tensor.shape;
   const MatrixShape matrix{shape.size() == 2 ? shape[0] : 1, shape.back()};
-  std::vector<float> values(matrix.size());
-  stored.read(name, matrix, TensorSlice::whole(matrix), {values.data(), matrix.rows, matrix.columns});
-  return values;
+  return test::read_whole(stored, name, matrix);
 }
 
 // A copy of a checkpoint with separate experts, whose experts are stacks: gate_up_proj [experts, 2 * size,

@@ -9,6 +9,7 @@
 #include "tests/model/layers/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -102,11 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Families, AdaptedFamily,
                                          "gemma3-multimodal-layout", "qwen3next", "falconh1",
                                          "deepseek3-yarn", "internlm2", "mixtral-4e", "qwen2-untied",
                                          "glm5next", "qwen4exp", "deepseekv4", "deepseekv41"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         reference::name_of_fixture);
 
 // A tied model whose table also has the name of an LM head.
 class UntiedCheckpoint final : public SourceDecorator {

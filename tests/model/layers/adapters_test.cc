@@ -7,6 +7,7 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/reference/seeded_weights.h"
 #include "tp/mpi.h"
 
@@ -163,11 +164,7 @@ TEST_P(AdapterFixtures, GiveTheLogitsWhenMerged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, AdapterFixtures, testing::ValuesIn(reference::adapter_fixtures()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         reference::name_of_fixture);
 
 TEST(GgufAdapter, GivesTheLogitsOfThePeftAdapter) {
   Communicator& comm = test::world();

@@ -5,6 +5,7 @@
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/llama.h"
+#include "tests/reference/name_of_fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -71,17 +72,12 @@ TEST_P(LlamaFixture, MatchesTheNaiveDecoder) {
             std::vector<TokenId>(GetParam().greedy.begin(), GetParam().greedy.begin() + 3));
 }
 
-std::string test_name(const testing::TestParamInfo<Fixture>& info) {
-  std::string name = info.param.name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Fixtures, FamilyFixture,
-                         testing::ValuesIn(reference::fixtures_of(supported_architectures())), test_name);
+                         testing::ValuesIn(reference::fixtures_of(supported_architectures())),
+                         reference::name_of_fixture);
 INSTANTIATE_TEST_SUITE_P(QuantizedFixtures, FamilyFixture,
                          testing::ValuesIn(reference::quantized_fixtures_of(supported_architectures())),
-                         test_name);
+                         reference::name_of_fixture);
 std::vector<Fixture> fixtures_with_few_heads() {
   std::vector<Fixture> fixtures;
   for (const std::string& name : reference::names_with_few_heads())
@@ -89,9 +85,10 @@ std::vector<Fixture> fixtures_with_few_heads() {
   return fixtures;
 }
 INSTANTIATE_TEST_SUITE_P(FixturesWithFewHeads, FamilyFixture, testing::ValuesIn(fixtures_with_few_heads()),
-                         test_name);
+                         reference::name_of_fixture);
 INSTANTIATE_TEST_SUITE_P(Fixtures, LlamaFixture,
-                         testing::ValuesIn(reference::fixtures_of({"LlamaForCausalLM"})), test_name);
+                         testing::ValuesIn(reference::fixtures_of({"LlamaForCausalLM"})),
+                         reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

@@ -8,11 +8,11 @@
 #include "tests/model/layers/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/reference/random.h"
 #include "tp/mpi.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 #include <span>
 #include <string>
@@ -82,15 +82,9 @@ TEST_P(SharedFixture, HasTheBitsOfPrivateCaches) {
   EXPECT_TRUE(same_bits(logits_of(spec_, *source_, GetParam(), hosts), expected)) << "on two hosts";
 }
 
-std::string test_name(const testing::TestParamInfo<Fixture>& info) {
-  std::string name = info.param.name;
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, SharedFixture,
-                         testing::ValuesIn(reference::fixtures_of(supported_architectures())), test_name);
+                         testing::ValuesIn(reference::fixtures_of(supported_architectures())),
+                         reference::name_of_fixture);
 
 // At least latents, a single KV head, and two KV heads.
 TEST(SharedCaches, AreTestedWithSeveralFamilies) {

@@ -62,7 +62,6 @@ class ModelUnderTest {
   const Workspace& workspace() const { return workspace_; }
   const Model& model() const { return model_; }
   const ModelSpec& spec() const { return spec_; }
-  std::size_t length() const { return length_; }
   StepLimits limits() const {
     return {.tokens = std::min(chunk(), options_.length),
             .outputs = std::min(chunk(), options_.length),

@@ -4,14 +4,15 @@
 #include "model/config/architectures.h"
 #include "model/files/strict_json.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -47,17 +48,15 @@ inline Tensors tensors_of(const std::filesystem::path& folder) {
     std::size_t size = 1;
     for (const std::size_t extent : values.shape) size *= extent;
     const MatrixShape shape{size / values.columns(), values.columns()};
-    values.elements.resize(size);
-    source->read(name, shape, TensorSlice::whole(shape), {values.elements.data(), shape.rows, shape.columns});
+    values.elements = read_whole(*source, name, shape);
     tensors[name] = std::move(values);
   }
   return tensors;
 }
 
 inline nlohmann::json config_in(const std::filesystem::path& folder) {
-  std::ifstream file(folder / "config.json");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  return parse_python_json(text, [](const std::string&) {});  // a config may contain Infinity
+  // A config may contain Infinity.
+  return parse_python_json(file_text(folder / "config.json"), [](const std::string&) {});
 }
 
 // Replaces the checkpoint in the folder, if any.

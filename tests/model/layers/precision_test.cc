@@ -29,6 +29,7 @@
 #include "tests/model/layers/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/name_of_fixture.h"
 
 #include <algorithm>
 #include <cmath>
@@ -301,12 +302,6 @@ TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
   }
 }
 
-std::string test_name(const testing::TestParamInfo<Fixture>& info) {
-  std::string name = info.param.name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 // Fixtures are too narrow for the steps of few tokens, and for the logits, to be what needs most memory.
 TEST(Workspace, HoldsTheLogitsOfWideVocabulariesAndStepsOfFewTokens) {
   Communicator& comm = test::world();
@@ -337,7 +332,8 @@ TEST(Workspace, HoldsTheLogitsOfWideVocabulariesAndStepsOfFewTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, PrecisionOfFixture,
-                         testing::ValuesIn(reference::fixtures_of(supported_architectures())), test_name);
+                         testing::ValuesIn(reference::fixtures_of(supported_architectures())),
+                         reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

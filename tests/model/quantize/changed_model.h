@@ -5,6 +5,7 @@
 #include "model/quantize/model_tensors.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/reference/fixture.h"
 
 #include <cstddef>
@@ -25,12 +26,8 @@ class ChangedModel {
     std::ifstream stream(fixture_.folder / "config.json");
     json_ = nlohmann::json::parse(stream);
     const auto source = SafetensorsCheckpoint::open(fixture_.folder);
-    for (const ModelTensor& tensor : model_tensors(make_spec(load_config(fixture_.folder)), *source)) {
-      std::vector<float> values(tensor.shape.size());
-      source->read(tensor.name, tensor.shape, TensorSlice::whole(tensor.shape),
-                   {values.data(), tensor.shape.rows, tensor.shape.columns});
-      add(tensor.name, tensor.shape, values);
-    }
+    for (const ModelTensor& tensor : model_tensors(make_spec(load_config(fixture_.folder)), *source))
+      add(tensor.name, tensor.shape, read_whole(*source, tensor.name, tensor.shape));
     if (!field.empty()) json_[field] = true;
   }
 

@@ -17,13 +17,23 @@
 
 namespace tp::test {
 
+inline void write_f32(const std::filesystem::path& model, const std::filesystem::path& output) {
+  quantize_model({.model = model, .name = "model", .weights = "f32", .output = output},
+                 [](std::uint64_t, std::uint64_t) {});
+}
+
 // Writes a fixture as quantize does.
 inline std::filesystem::path write_gguf(const reference::Fixture& fixture,
                                         const TemporaryDirectory& directory) {
   const std::filesystem::path written = directory.path() / "written.gguf";
-  quantize_model({.model = fixture.folder, .name = "model", .weights = "f32", .output = written},
-                 [](std::uint64_t, std::uint64_t) {});
+  write_f32(fixture.folder, written);
   return written;
+}
+
+// Compares the logits of a file and of the checkpoint that it was made from.
+inline void expect_same_logits(const std::vector<float>& found, const std::vector<float>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
 }
 
 // Compares the file itself, because the reader would reverse any change that the writer makes.

@@ -2,9 +2,9 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
-#include "model/quantize/quantize_model.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "model/weights/gguf_checkpoint.h"
+#include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_copy.h"
 #include "tests/reference/fixture.h"
@@ -29,12 +29,8 @@ using Change = std::function<void(const GgufFiles::Entry& entry, GgufBuilder& to
 // The error of loading the fixture's file with another version of one tensor.
 std::string error_with(const std::string& fixture, const std::string& tensor, const Change& change) {
   const TemporaryDirectory directory;
-  const std::filesystem::path file = directory.path() / "model.gguf";
-  quantize_model(
-      {.model = reference::fixture(fixture).folder, .name = "model", .weights = "f32", .output = file},
-      [](std::uint64_t, std::uint64_t) {});
+  const GgufFiles files(test::write_gguf(reference::fixture(fixture), directory));
   GgufBuilder to;
-  const GgufFiles files(file);
   test::copy_metadata(files, to);
   for (const auto& [name, entry] : files.tensors()) {
     if (name == tensor)

@@ -3,11 +3,11 @@
 #include "model/config/config.h"
 #include "model/quantize/describing_vectors.h"
 #include "model/quantize/model_tensors.h"
-#include "model/quantize/quantize_model.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
 #include "tests/model/quantize/changed_model.h"
+#include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/model/weights/gguf_conversion.h"
@@ -29,6 +29,7 @@ namespace {
 using reference::Fixture;
 using test::BlockTensors;
 using test::ChangedModel;
+using test::expect_same_logits;
 using test::GgufBuilder;
 using test::GgufConversion;
 using test::le;
@@ -36,22 +37,13 @@ using test::ModelUnderTest;
 using test::TemporaryDirectory;
 using test::TensorValues;
 using test::TestTensor;
+using test::write_f32;
 
 // Returns the logits of a model's prompt on this rank.
 std::vector<float> logits_of(const CheckpointConfig& config, const WeightSource& source,
                              std::span<const TokenId> prompt) {
   ModelUnderTest decoder(test::world(), config, source, {.weights = WeightType::f32});
   return decoder.append(prompt);
-}
-
-void write_f32(const std::filesystem::path& model, const std::filesystem::path& output) {
-  quantize_model({.model = model, .name = "model", .weights = "f32", .output = output},
-                 [](std::uint64_t, std::uint64_t) {});
-}
-
-void expect_equal(const std::vector<float>& found, const std::vector<float>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
 }
 
 std::vector<std::size_t> windows_of(const CheckpointConfig& config) {
@@ -111,8 +103,8 @@ TEST(GgufFamilies, HaveCoheresNormsOfHeads) {
   write_f32(directory.path(), file);
   const CheckpointConfig read = load_config(file);
   EXPECT_TRUE(read.use_qk_norm);
-  expect_equal(logits_of(read, *GgufCheckpoint::open(file), model.prompt()),
-               logits_of(config, *checkpoint, model.prompt()));
+  expect_same_logits(logits_of(read, *GgufCheckpoint::open(file), model.prompt()),
+                     logits_of(config, *checkpoint, model.prompt()));
 }
 
 // Converts a fixture's model with these tensors, and with queries, keys and values in one tensor.
@@ -242,7 +234,7 @@ TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
   write_f32(directory.path(), written);
   const std::vector<float> expected = logits_of(model.config(), *checkpoint, model.prompt());
   for (const std::filesystem::path& one : {path, written})
-    expect_equal(logits_of(load_config(one), *GgufCheckpoint::open(one), model.prompt()), expected);
+    expect_same_logits(logits_of(load_config(one), *GgufCheckpoint::open(one), model.prompt()), expected);
 }
 
 // llama.cpp's converter writes lists with a number for every layer, whose keys do not begin with the
@@ -284,7 +276,7 @@ TEST(GgufFamilies, HaveApertusActivationsInTheirMetadata) {
   const std::vector<float> expected =
       logits_of(model.config(), *SafetensorsCheckpoint::open(directory.path()), model.prompt());
   for (const std::filesystem::path& one : {path, written})
-    expect_equal(logits_of(load_config(one), *GgufCheckpoint::open(one), model.prompt()), expected);
+    expect_same_logits(logits_of(load_config(one), *GgufCheckpoint::open(one), model.prompt()), expected);
 }
 
 TEST(GgufFamilies, NeedTheNumbersOfApertusActivationsForEveryLayer) {

@@ -1,10 +1,10 @@
 // Gemma 4's GGUF files. Source of names, metadata and RoPE's divisors: llama.cpp, conversion/gemma.py.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/quantize/quantize_model.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
 #include "tests/model/layers/next_token_checkpoint.h"
+#include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -175,10 +175,7 @@ TEST_P(GgufGemma4, GivesTheLogitsOfTheCheckpoint) {
 // Compares the file itself. Keys and values that no layer uses are left out. The experts' gates and ups have
 // separate stacks, which llama.cpp reads, too.
 TEST_P(GgufGemma4, IsWrittenAsLlamaCppWritesIt) {
-  const std::filesystem::path written = directory_.path() / "written.gguf";
-  quantize_model({.model = fixture_.folder, .name = "model", .weights = "f32", .output = written},
-                 [](std::uint64_t, std::uint64_t) {});
-  const GgufFiles files(written);
+  const GgufFiles files(test::write_gguf(fixture_, directory_));
   const GgufFiles expected(path_);
   for (const auto& [key, value] : expected.metadata().values()) {
     if (key == "gemma4.attention.shared_kv_layers" && expected.metadata().whole(key) == 0) continue;

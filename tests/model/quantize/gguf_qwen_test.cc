@@ -2,10 +2,10 @@
 // names, order and values: llama.cpp, conversion/qwen.py.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/quantize/quantize_model.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/computed_sequence.h"
+#include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
@@ -173,11 +173,6 @@ GgufConversion qwen35_file(const Fixture& fixture, const std::string& architectu
   return to;
 }
 
-void expect_close(const std::vector<float>& found, const std::vector<float>& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
-}
-
 class GgufQwen35 : public testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
   Fixture fixture_ = reference::fixture(GetParam().first);
@@ -199,18 +194,15 @@ TEST_P(GgufQwen35, HasTheLayerForMultiTokenPrediction) {
   const std::vector<float> state(spec.hidden_size, 0.5F);
   const std::vector<TokenId> tokens(fixture_.prompt.begin(), fixture_.prompt.begin() + 9);
   const std::vector<const float*> states(tokens.size(), state.data());
-  expect_close(test::compute(test::world(), spec, *source, tokens, 4, states).logits,
-               test::compute(test::world(), make_next_token_spec(load_config(fixture_.folder)), *checkpoint,
-                             tokens, 4, states)
-                   .logits);
+  test::expect_same_logits(test::compute(test::world(), spec, *source, tokens, 4, states).logits,
+                           test::compute(test::world(), make_next_token_spec(load_config(fixture_.folder)),
+                                         *checkpoint, tokens, 4, states)
+                               .logits);
 }
 
 // Compares the file itself, because the reader would reverse any order that the writer used.
 TEST_P(GgufQwen35, IsWrittenAsLlamaCppWritesIt) {
-  const std::filesystem::path written = directory_.path() / "written.gguf";
-  quantize_model({.model = fixture_.folder, .name = "model", .weights = "f32", .output = written},
-                 [](std::uint64_t, std::uint64_t) {});
-  const GgufFiles files(written);
+  const GgufFiles files(test::write_gguf(fixture_, directory_));
   EXPECT_EQ(files.metadata().text("general.architecture"), GetParam().second);
   EXPECT_TRUE(files.metadata().has(fmt::format("{}.rope.dimension_sections", GetParam().second)));
   for (const auto& [name, values] : file_.tensors()) {

@@ -344,11 +344,6 @@ TEST(GgufYear2026, HasHunyuansSharedExpertsAndScaledTheta) {
   }
 }
 
-void write_file_of_f32(const std::filesystem::path& model, const std::filesystem::path& output) {
-  quantize_model({.model = model, .name = "model", .weights = "f32", .output = output},
-                 [](std::uint64_t, std::uint64_t) {});
-}
-
 // The fixture has two thetas, which files can't express.
 TEST(GgufYear2026, HasGraniteSwaWithOneTheta) {
   const Fixture fixture = reference::fixture("graniteswa");
@@ -359,7 +354,7 @@ TEST(GgufYear2026, HasGraniteSwaWithOneTheta) {
   test::write_checkpoint(directory.path(), json, test::tensors_of(fixture.folder));
   const test::TemporaryDirectory written;
   const std::filesystem::path file = written.path() / "model.gguf";
-  write_file_of_f32(directory.path(), file);
+  test::write_f32(directory.path(), file);
   EXPECT_EQ(GgufFiles(file).metadata().booleans("granite_swa.attention.rope_pattern"),
             (std::vector<bool>{false, true, true, true}));
   const auto logits_of = [&](const std::filesystem::path& model, const WeightSource& source) {
@@ -368,9 +363,7 @@ TEST(GgufYear2026, HasGraniteSwaWithOneTheta) {
   };
   const std::vector<float> expected =
       logits_of(directory.path(), *SafetensorsCheckpoint::open(directory.path()));
-  const std::vector<float> found = logits_of(file, *GgufCheckpoint::open(file));
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << i;
+  test::expect_same_logits(logits_of(file, *GgufCheckpoint::open(file)), expected);
 }
 
 // llama.cpp supports neither the model's factors nor its cache's sizes.
@@ -378,7 +371,7 @@ TEST(GgufYear2026, HasMiniCpm3sFactorsInItsTensors) {
   const Fixture fixture = reference::fixture("minicpm3");
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "model.gguf";
-  write_file_of_f32(fixture.folder, file);
+  test::write_f32(fixture.folder, file);
   const GgufFiles files(file);
   EXPECT_NE(files.find("blk.0.attn_kv_b.weight"), nullptr);
   EXPECT_EQ(files.find("blk.0.attn_k_b.weight"), nullptr);

@@ -10,6 +10,7 @@
 #include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/mixed_gguf.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/gguf.h"
 
@@ -35,10 +36,7 @@ QuantizeReport quantize(const std::filesystem::path& model, const std::string& w
 }
 
 std::vector<float> elements_of(const WeightSource& source, const ModelTensor& tensor) {
-  std::vector<float> elements(tensor.shape.size());
-  source.read(tensor.name, tensor.shape, TensorSlice::whole(tensor.shape),
-              {elements.data(), tensor.shape.rows, tensor.shape.columns});
-  return elements;
+  return test::read_whole(source, tensor.name, tensor.shape);
 }
 
 // Returns a stack of transposed matrices with gates left of ups: [experts * in, 2 out], or [experts * in,

@@ -1,6 +1,10 @@
 #include "tests/model/tokenizer/naive_bpe.h"
 
+#include <cstddef>
+#include <limits>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -45,6 +49,25 @@ std::vector<TokenId> naive_bpe(const nlohmann::json& model, std::string_view tex
   }
   std::vector<TokenId> ids;
   for (const std::string& symbol : symbols) ids.push_back(model["vocab"][symbol].get<TokenId>());
+  return ids;
+}
+
+std::vector<TokenId> merged_by_rank(const std::map<std::string, TokenId>& ranks, const std::string& word) {
+  std::vector<std::string> parts;
+  for (const char byte : word) parts.emplace_back(1, byte);
+  while (true) {
+    TokenId best = std::numeric_limits<TokenId>::max();
+    std::size_t place = 0;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      const auto rank = ranks.find(parts[i] + parts[i + 1]);
+      if (rank != ranks.end() && rank->second < best) std::tie(best, place) = std::pair(rank->second, i);
+    }
+    if (best == std::numeric_limits<TokenId>::max()) break;
+    parts[place] += parts[place + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+  }
+  std::vector<TokenId> ids;
+  for (const std::string& part : parts) ids.push_back(ranks.at(part));
   return ids;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tp/token_id.h"
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,5 +15,9 @@ namespace tp::testing {
 // the list (the leftmost of equal pairs), until no pair is left. `model` is the value of "model" in a
 // tokenizer.json with byte_fallback. `text` is well-formed.
 std::vector<TokenId> naive_bpe(const nlohmann::json& model, std::string_view text);
+
+// Merges the bytes of a word: of all neighbours whose union is a token, the pair whose union has the lowest
+// rank (the leftmost of equal pairs), until no pair is left. Returns the ranks of the parts.
+std::vector<TokenId> merged_by_rank(const std::map<std::string, TokenId>& ranks, const std::string& word);
 
 }  // namespace tp::testing

@@ -2,12 +2,11 @@
 // merged token.
 #include "model/tokenizer/tokenizer_files.h"
 #include "tests/model/tokenizer/fixture_folders.h"
+#include "tests/model/tokenizer/naive_bpe.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
 
-#include <limits>
 #include <map>
-#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -51,20 +50,7 @@ std::vector<std::string> words_of(const std::string& text) {
 Ids expected_ids(const std::map<std::string, TokenId>& ranks, const std::string& text) {
   Ids ids;
   for (const std::string& word : words_of(text)) {
-    std::vector<std::string> parts;
-    for (const char byte : word) parts.emplace_back(1, byte);
-    while (true) {
-      TokenId best = std::numeric_limits<TokenId>::max();
-      std::size_t place = 0;
-      for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-        const auto rank = ranks.find(parts[i] + parts[i + 1]);
-        if (rank != ranks.end() && rank->second < best) std::tie(best, place) = std::pair(rank->second, i);
-      }
-      if (best == std::numeric_limits<TokenId>::max()) break;
-      parts[place] += parts[place + 1];
-      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
-    }
-    for (const std::string& part : parts) ids.push_back(ranks.at(part) + kControlTokens);
+    for (const TokenId rank : testing::merged_by_rank(ranks, word)) ids.push_back(rank + kControlTokens);
   }
   return ids;
 }

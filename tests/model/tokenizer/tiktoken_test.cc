@@ -1,12 +1,11 @@
 // Compares Kimi's tiktoken.model with an independent implementation, which merges bytes by the rank of the
 // merged token.
 #include "model/tokenizer/tokenizer_files.h"
+#include "tests/model/tokenizer/naive_bpe.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
 
-#include <limits>
 #include <map>
-#include <tuple>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -56,22 +55,7 @@ Ids merged(const std::string& word) {
   std::map<std::string, TokenId> ranks;
   for (const std::string& token : tokens_in_order()) ranks.emplace(token, static_cast<TokenId>(ranks.size()));
   if (ranks.contains(word)) return {ranks[word]};
-  std::vector<std::string> parts;
-  for (const char byte : word) parts.emplace_back(1, byte);
-  while (true) {
-    TokenId best = std::numeric_limits<TokenId>::max();
-    std::size_t place = 0;
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      const auto rank = ranks.find(parts[i] + parts[i + 1]);
-      if (rank != ranks.end() && rank->second < best) std::tie(best, place) = std::pair(rank->second, i);
-    }
-    if (best == std::numeric_limits<TokenId>::max()) break;
-    parts[place] += parts[place + 1];
-    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(place) + 1);
-  }
-  Ids ids;
-  for (const std::string& part : parts) ids.push_back(ranks.at(part));
-  return ids;
+  return testing::merged_by_rank(ranks, word);
 }
 
 Ids merged_words(const std::vector<std::string>& words) {
@@ -89,8 +73,7 @@ const json kConfig = {{"added_tokens_decoder",
                         {"290", {{"content", "<|tool_call_begin|>"}, {"special", false}}}}},
                       {"bos_token", "[BOS]"},
                       {"eos_token", "[EOS]"},
-                      {"tokenizer_class", "TikTokenTokenizer"},
-                      {"chat_template", "{{ messages }}"}};
+                      {"tokenizer_class", "TikTokenTokenizer"}};
 
 class Tiktoken : public ::testing::Test {
  protected:
@@ -154,7 +137,6 @@ TEST_F(Tiktoken, HasNamedAndReservedControlTokens) {
   EXPECT_EQ(tokenizer.decode(Ids{261, 279, 290}, SkipSpecial::yes), "in<|tool_call_begin|>");
   EXPECT_EQ(tokenizer.encode(MarkedText::input("<|im_end|>"), AddSpecial::no),
             merged_words({"<|", "im", "_end", "|>"}));
-  EXPECT_EQ(tokenizer.chat_template(), "{{ messages }}");
 }
 
 TEST_F(Tiktoken, AFileAloneHasReservedTokensOnly) {

@@ -2,11 +2,10 @@
 #include "model/files/content_hash.h"
 
 #include "model/files/hash_cache.h"
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -108,8 +107,7 @@ TEST(HashCache, IgnoresDamagedLines) {
   const TemporaryDirectory folder;
   const HashCache cache(folder.path() / "hashes");
   cache.add(kStatus, kHash);
-  std::ifstream in(folder.path() / "hashes");
-  const std::string line((std::istreambuf_iterator<char>(in)), {});
+  const std::string line = file_text(folder.path() / "hashes");
   for (std::size_t at = 0; at + 1 < line.size(); ++at) {
     std::string damaged = line;
     damaged[at] ^= 1;

@@ -4,6 +4,7 @@
 #include "model/kernels/scaled_weight.h"
 #include "model/weights/open_checkpoint.h"
 #include "tests/model/weights/listed_types.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/reference/random.h"
 
 #include <algorithm>
@@ -104,9 +105,7 @@ std::vector<float> held_values(const WeightSource& source, MatrixShape shape, co
 }
 
 std::vector<float> values_read(const WeightSource& source, MatrixShape shape, const TensorSlice& slice) {
-  std::vector<float> values(slice.size());
-  source.read("w.weight", shape, slice, {values.data(), slice.rows.size(), slice.columns.size()});
-  return values;
+  return test::read_slice(source, "w.weight", shape, slice);
 }
 
 // Slices begin and end within groups, bytes and super-blocks.
@@ -279,10 +278,7 @@ TEST(FourBitFloats, ReadMxfp4OfCompressedTensors) {
   directory.write("model.safetensors", test::safetensors_file(tensors));
   directory.write("config.json", mxfp4_config(32).dump());
   const std::unique_ptr<WeightSource> source = open_checkpoint(directory.path());
-  std::vector<float> found(expected.size());
-  source->read("w.weight", {kRows, kColumns}, TensorSlice::whole({kRows, kColumns}),
-               {found.data(), kRows, kColumns});
-  EXPECT_EQ(found, expected);
+  EXPECT_EQ(test::read_whole(*source, "w.weight", {kRows, kColumns}), expected);
   EXPECT_EQ(source->group_type("w.weight", {0, kColumns}), WeightType::mxfp4);
   directory.write("config.json", mxfp4_config(16).dump());
   EXPECT_THROW(open_checkpoint(directory.path()), ConfigError);

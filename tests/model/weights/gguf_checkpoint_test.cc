@@ -2,6 +2,7 @@
 
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/model/weights/listed_types.h"
+#include "tests/model/weights/read_tensor.h"
 
 #include <numeric>
 #include <tuple>
@@ -14,6 +15,7 @@ namespace {
 
 using test::error_of;
 using test::GgufBuilder;
+using test::read_slice;
 using test::TemporaryDirectory;
 
 // 0, 1, 2, ...
@@ -44,13 +46,6 @@ class GgufCheckpointTest : public testing::Test {
     return GgufCheckpoint::open(folder_.write("m.gguf", builder.file()));
   }
 
-  static std::vector<float> read(const WeightSource& source, const std::string& name, MatrixShape shape,
-                                 const TensorSlice& slice) {
-    std::vector<float> values(slice.size());
-    source.read(name, shape, slice, {values.data(), slice.rows.size(), slice.columns.size()});
-    return values;
-  }
-
   TemporaryDirectory folder_;
 };
 
@@ -73,12 +68,14 @@ TEST_F(GgufCheckpointTest, ReadsQueriesKeysAndValuesFromOneTensor) {
   const std::string block = "model.layers.0.self_attn.";
   for (const char* const projection : {"q_proj.weight", "k_proj.weight", "v_proj.weight", "v_proj.bias"})
     EXPECT_TRUE(source->contains(block + projection)) << projection;
-  EXPECT_EQ(read(*source, block + "q_proj.weight", {8, 1}, {{2, 6}, {0, 1}}),
+  EXPECT_EQ(read_slice(*source, block + "q_proj.weight", {8, 1}, {{2, 6}, {0, 1}}),
             (std::vector<float>{1, 3, 4, 6}));  // rows 0, 4, 1, ... of the checkpoint are interleaved
-  EXPECT_EQ(read(*source, block + "k_proj.weight", {4, 1}, {{0, 4}, {0, 1}}),
+  EXPECT_EQ(read_slice(*source, block + "k_proj.weight", {4, 1}, {{0, 4}, {0, 1}}),
             (std::vector<float>{8, 10, 9, 11}));
-  EXPECT_EQ(read(*source, block + "v_proj.weight", {4, 1}, {{1, 3}, {0, 1}}), (std::vector<float>{13, 14}));
-  EXPECT_EQ(read(*source, block + "v_proj.bias", {1, 4}, {{0, 1}, {1, 3}}), (std::vector<float>{13, 14}));
+  EXPECT_EQ(read_slice(*source, block + "v_proj.weight", {4, 1}, {{1, 3}, {0, 1}}),
+            (std::vector<float>{13, 14}));
+  EXPECT_EQ(read_slice(*source, block + "v_proj.bias", {1, 4}, {{0, 1}, {1, 3}}),
+            (std::vector<float>{13, 14}));
   EXPECT_EQ(source->stored_name(block + "k_proj.weight"), "blk.0.attn_qkv.weight");
   EXPECT_EQ(source->names(), (std::vector<std::string>{block + "k_proj.bias", block + "k_proj.weight",
                                                        block + "q_proj.bias", block + "q_proj.weight",
@@ -97,7 +94,7 @@ TEST_F(GgufCheckpointTest, ReadsSlicesByTheNamesOfHuggingFaceAndCountsTheirBytes
   EXPECT_FALSE(source->contains("model.layers.2.mlp.up_proj.weight"));
   EXPECT_FALSE(source->contains("something.else.weight"));
   EXPECT_EQ(source->dtype(name), DType::f32);
-  EXPECT_EQ(read(*source, name, {3, 4}, {{1, 3}, {1, 3}}), (std::vector<float>{5, 6, 9, 10}));
+  EXPECT_EQ(read_slice(*source, name, {3, 4}, {{1, 3}, {1, 3}}), (std::vector<float>{5, 6, 9, 10}));
   EXPECT_EQ(source->bytes_read(), 16U);
   EXPECT_EQ(source->stored_bytes(), 48U);
 }
@@ -110,11 +107,11 @@ TEST_F(GgufCheckpointTest, PutsTheRowsOfLlamasQueriesAndKeysBackInOrder) {
                                .tensor("blk.0.attn_v.weight", {8, 1}, "F32", counting(8));
   const auto source = open(file);
   const TensorSlice rows{{1, 8}, {0, 1}};
-  EXPECT_EQ(read(*source, "model.layers.0.self_attn.q_proj.weight", {8, 1}, rows),
+  EXPECT_EQ(read_slice(*source, "model.layers.0.self_attn.q_proj.weight", {8, 1}, rows),
             (std::vector<float>{2, 1, 3, 4, 6, 5, 7}));
-  EXPECT_EQ(read(*source, "model.layers.0.self_attn.k_proj.bias", {1, 8}, {{0, 1}, {4, 8}}),
+  EXPECT_EQ(read_slice(*source, "model.layers.0.self_attn.k_proj.bias", {1, 8}, {{0, 1}, {4, 8}}),
             (std::vector<float>{4, 6, 5, 7}));
-  EXPECT_EQ(read(*source, "model.layers.0.self_attn.v_proj.weight", {8, 1}, rows),
+  EXPECT_EQ(read_slice(*source, "model.layers.0.self_attn.v_proj.weight", {8, 1}, rows),
             (std::vector<float>{1, 2, 3, 4, 5, 6, 7}));
 }
 
@@ -122,7 +119,7 @@ TEST_F(GgufCheckpointTest, ReadsOfQuantizedRowsTheBlocksThatTheColumnsTouch) {
   const auto source =
       open(model("qwen2").tensor("token_embd.weight", {2, 96}, "Q8_0", std::string(204, '\1')));
   const std::string name = "model.embed_tokens.weight";
-  EXPECT_EQ(read(*source, name, {2, 96}, {{0, 2}, {31, 33}}).size(), 4U);
+  EXPECT_EQ(read_slice(*source, name, {2, 96}, {{0, 2}, {31, 33}}).size(), 4U);
   EXPECT_EQ(source->bytes_read(), 2U * 2 * 34);
   EXPECT_EQ(source->dtype(name), DType::bf16);
 }
@@ -189,21 +186,22 @@ TEST_F(GgufCheckpointTest, ReportsStoredTypesAndTypesInMemory) {
 // Follows GGUF's converters. Only the first rule is tested with a whole model elsewhere.
 TEST_F(GgufCheckpointTest, UndoesTheFamiliesConverters) {
   const auto gemma = open(model("gemma2").tensor("output_norm.weight", {2}, "F32", counting(2)));
-  EXPECT_EQ(read(*gemma, "model.norm.weight", {1, 2}, {{0, 1}, {0, 2}}), (std::vector<float>{-1, 0}));
+  EXPECT_EQ(read_slice(*gemma, "model.norm.weight", {1, 2}, {{0, 1}, {0, 2}}), (std::vector<float>{-1, 0}));
 
   const auto gpt2 = open(model("gpt2").tensor("blk.0.attn_qkv.weight", {3, 2}, "F32", counting(6)));
-  EXPECT_EQ(read(*gpt2, "transformer.h.0.attn.c_attn.weight", {2, 3}, {{0, 2}, {1, 3}}),
+  EXPECT_EQ(read_slice(*gpt2, "transformer.h.0.attn.c_attn.weight", {2, 3}, {{0, 2}, {1, 3}}),
             (std::vector<float>{2, 4, 3, 5}));
 
   // Two KV heads with one query head each: the heads are stored as q q k k v v.
   GgufBuilder neox = model("gptneox").whole("gptneox.attention.key_length", 1);
   const auto gpt_neox = open(neox.tensor("blk.0.attn_qkv.weight", {6, 1}, "F32", counting(6)));
-  EXPECT_EQ(read(*gpt_neox, "gpt_neox.layers.0.attention.query_key_value.weight", {6, 1}, {{0, 6}, {0, 1}}),
-            (std::vector<float>{0, 2, 4, 1, 3, 5}));
+  EXPECT_EQ(
+      read_slice(*gpt_neox, "gpt_neox.layers.0.attention.query_key_value.weight", {6, 1}, {{0, 6}, {0, 1}}),
+      (std::vector<float>{0, 2, 4, 1, 3, 5}));
 
   const auto experts =
       open(model("qwen3moe").tensor("blk.1.ffn_up_exps.weight", {3, 2, 2}, "F32", counting(12)));
-  EXPECT_EQ(read(*experts, "model.layers.1.mlp.experts.2.up_proj.weight", {2, 2}, {{0, 2}, {1, 2}}),
+  EXPECT_EQ(read_slice(*experts, "model.layers.1.mlp.experts.2.up_proj.weight", {2, 2}, {{0, 2}, {1, 2}}),
             (std::vector<float>{9, 11}));
   EXPECT_CONTAINS(error_of<CheckpointError>([&] {
                     experts->expect("model.layers.1.mlp.experts.3.up_proj.weight", {2, 2}, "");
@@ -228,7 +226,7 @@ TEST_F(GgufCheckpointTest, MultipliesNvfp4ByTheFactorOfAMatrixOrExpert) {
   const auto first = [&](const std::string& layer) {
     const std::string name = "model.layers.1." + layer + ".weight";
     EXPECT_EQ(source->group_type(name, {0, 64}), WeightType::nvfp4);
-    return read(*source, name, {1, 64}, {{0, 1}, {63, 64}}).front();
+    return read_slice(*source, name, {1, 64}, {{0, 1}, {63, 64}}).front();
   };
   EXPECT_EQ(first("self_attn.q_proj"), 0.1F);
   EXPECT_EQ(first("self_attn.k_proj"), 1.0F);
@@ -262,17 +260,17 @@ TEST_F(GgufCheckpointTest, PutsTogetherDeepSeeksKvBFromTwoStacks) {
   const auto source = open(file);
   const std::string name = "model.layers.0.self_attn.kv_b_proj.weight";
   EXPECT_TRUE(source->contains(name));
-  EXPECT_EQ(read(*source, name, {6, 3}, {{0, 6}, {0, 3}}),
+  EXPECT_EQ(read_slice(*source, name, {6, 3}, {{0, 6}, {0, 3}}),
             (std::vector<float>{0, 2, 4, 1, 3, 5, 0, 1, 2, 6, 8, 10, 7, 9, 11, 3, 4, 5}));
   EXPECT_EQ(source->bytes_read(), 18U * 4);
-  EXPECT_EQ(read(*source, name, {6, 3}, {{1, 4}, {1, 3}}), (std::vector<float>{3, 5, 1, 2, 8, 10}));
+  EXPECT_EQ(read_slice(*source, name, {6, 3}, {{1, 4}, {1, 3}}), (std::vector<float>{3, 5, 1, 2, 8, 10}));
   const std::string ones = std::string(4, '\x38') + std::string(32, '\x22');
   const auto nvfp4 = open(model("deepseek2")
                               .tensor("blk.0.attn_k_b.weight", {1, 64, 64}, "NVFP4", repeated(ones, 64))
                               .tensor("blk.0.attn_v_b.weight", {1, 1, 64}, "NVFP4", ones)
                               .tensor("blk.0.attn_k_b.scale", {1}, "F32", test::le(2.0F))
                               .tensor("blk.0.attn_v_b.scale", {1}, "F32", test::le(3.0F)));
-  EXPECT_EQ(read(*nvfp4, name, {65, 64}, {{63, 65}, {0, 1}}), (std::vector<float>{2, 3}));
+  EXPECT_EQ(read_slice(*nvfp4, name, {65, 64}, {{63, 65}, {0, 1}}), (std::vector<float>{2, 3}));
   const auto damaged = open(model("deepseek2")
                                 .tensor("blk.0.attn_k_b.weight", {2, 3, 2}, "F32", counting(12))
                                 .tensor("blk.0.attn_v_b.weight", {2, 1, 4}, "F32", counting(8)));

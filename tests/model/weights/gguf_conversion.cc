@@ -2,6 +2,7 @@
 
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/mpi_test.h"
 
 #include <algorithm>
@@ -52,8 +53,7 @@ TensorValues GgufConversion::read(const std::string& name) const {
   std::size_t rows = 1;
   for (std::size_t i = 0; i + 1 < extents.size(); ++i) rows *= extents[i];
   const MatrixShape shape{rows, extents.empty() ? 1 : extents.back()};
-  values.elements.resize(shape.size());
-  source_->read(stored, shape, TensorSlice::whole(shape), {values.elements.data(), rows, shape.columns});
+  values.elements = read_whole(*source_, stored, shape);
   return values;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/model/layers/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/reference/npy_array.h"
 
 #include <cstring>
@@ -146,13 +147,8 @@ TEST_P(GgufFixture, HoldsQueriesKeysAndValuesEachInTheirType) {
   EXPECT_EQ(part, 3U);
 }
 
-std::string test_name(const testing::TestParamInfo<Fixture>& info) {
-  std::string name = info.param.name;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Fixtures, GgufFixture, testing::ValuesIn(reference::gguf_fixtures()), test_name);
+INSTANTIATE_TEST_SUITE_P(Fixtures, GgufFixture, testing::ValuesIn(reference::gguf_fixtures()),
+                         reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

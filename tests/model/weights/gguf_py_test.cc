@@ -1,13 +1,12 @@
 // Compares values of blocks with gguf-py, llama.cpp's package for Python.
 #include "model/weights/gguf/gguf_dequantize.h"
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/random_gguf_rows.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -32,11 +31,6 @@ for path in pathlib.Path(sys.argv[1]).glob('*.blocks'):
 
 bool runs(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()) == 0; }
 
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 bool has_blocks(const GgufType& type) { return type.readable && !plain_type(type); }
 
 TEST(GgufPy, DequantizesTheSameBits) {
@@ -54,7 +48,7 @@ TEST(GgufPy, DequantizesTheSameBits) {
   const auto script = directory.write("dequantize.py", kScript);
   ASSERT_TRUE(runs(fmt::format("python3 {} {}", script.string(), directory.path().string())));
   for (const auto& [name, row] : rows) {
-    const std::string expected = content(directory.path() / (std::string(name) + ".values"));
+    const std::string expected = file_text(directory.path() / (std::string(name) + ".values"));
     std::vector<float> values(kColumns);
     ASSERT_EQ(expected.size(), values.size() * sizeof(float)) << name;
     dequantize(*find_gguf_type(name), reinterpret_cast<const std::byte*>(row.data()), {0, kColumns},

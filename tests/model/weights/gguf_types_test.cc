@@ -1,5 +1,6 @@
 // The committed file with all block types, which is a seed of fuzz_gguf.
 #include "model/weights/gguf_checkpoint.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/reference/gguf.h"
 
 #include <cstddef>
@@ -31,13 +32,6 @@ std::vector<float> defined_values(const GgufTensor& tensor, const std::byte* dat
   return values;
 }
 
-std::vector<float> read_values(const WeightSource& source, const std::string& name, MatrixShape shape) {
-  std::vector<float> values(shape.size());
-  source.read(name, shape, TensorSlice::of_rows(shape, {0, shape.rows}),
-              {values.data(), shape.rows, shape.columns});
-  return values;
-}
-
 TEST(GgufTypes, AreReadFromACommittedFileWithTheValuesOfTheirDefinitions) {
   const GgufFiles files(kFile);
   const auto source = GgufCheckpoint::open(kFile);
@@ -50,7 +44,7 @@ TEST(GgufTypes, AreReadFromACommittedFileWithTheValuesOfTheirDefinitions) {
     ASSERT_EQ(entry->tensor.type.name, type.name);
     const std::byte* const data = entry->file.bytes().data() + entry->tensor.bytes.begin;
     const std::vector<float> expected = defined_values(entry->tensor, data, 0, 512);
-    EXPECT_EQ(read_values(*source, fmt::format("model.layers.{}.mlp.up_proj.weight", layer), {2, 256}),
+    EXPECT_EQ(test::read_whole(*source, fmt::format("model.layers.{}.mlp.up_proj.weight", layer), {2, 256}),
               expected);
     EXPECT_NE(expected.front(), expected.back());
     ++layer;
@@ -66,9 +60,9 @@ TEST(GgufTypes, MultiplyEachExpertOfNvfp4ByItsFactor) {
   for (const std::size_t expert : {std::size_t{0}, std::size_t{1}}) {
     std::vector<float> expected = defined_values(entry.tensor, data, expert * 64, 64);
     for (float& value : expected) value *= expert == 0 ? 0.5F : 3.0F;
-    EXPECT_EQ(
-        read_values(*source, fmt::format("model.layers.0.mlp.experts.{}.gate_proj.weight", expert), {1, 64}),
-        expected);
+    EXPECT_EQ(test::read_whole(*source, fmt::format("model.layers.0.mlp.experts.{}.gate_proj.weight", expert),
+                               {1, 64}),
+              expected);
   }
 }
 

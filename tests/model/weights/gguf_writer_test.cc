@@ -1,11 +1,11 @@
 #include "model/weights/gguf/gguf_writer.h"
 
 #include "model/weights/gguf/gguf_files.h"
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tp/error.h"
 
 #include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -13,11 +13,6 @@ namespace tp {
 namespace {
 
 using test::TemporaryDirectory;
-
-std::string file_content(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 GgufValues some_values() {
   GgufValues values;
@@ -75,7 +70,7 @@ TEST(GgufWriter, CopiesValuesOfAnotherFile) {
   GgufValues values;
   for (const auto& [key, value] : files.metadata().values()) values.copy(key, value);
   GgufWriter(second, values, tensors).finish();
-  EXPECT_EQ(file_content(first), file_content(second));
+  EXPECT_EQ(file_text(first), file_text(second));
 }
 
 TEST(NewFile, HasItsNameOnlyWhenItIsFinished) {
@@ -89,13 +84,13 @@ TEST(NewFile, HasItsNameOnlyWhenItIsFinished) {
     file.write(0, std::as_bytes(std::span(text)));
     EXPECT_TRUE(std::filesystem::exists(file.unfinished()));
   }
-  EXPECT_EQ(file_content(path), "before");
+  EXPECT_EQ(file_text(path), "before");
   NewFile file(path);
   EXPECT_THROW(NewFile{path}, Error) << "another process is writing it";
   file.reserve(text.size());
   file.write(0, std::as_bytes(std::span(text)));
   file.finish();
-  EXPECT_EQ(file_content(path), text);
+  EXPECT_EQ(file_text(path), text);
   EXPECT_FALSE(std::filesystem::exists(file.unfinished()));
 }
 

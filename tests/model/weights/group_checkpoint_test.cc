@@ -2,6 +2,7 @@
 
 #include "model/weights/open_checkpoint.h"
 #include "tests/model/weights/listed_types.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/reference/four_bit_floats.h"
 #include "tests/reference/group_quantized.h"
 #include "tests/reference/random.h"
@@ -18,6 +19,8 @@ using kernels::QuantizedRows;
 using reference::GroupFormat;
 using reference::GroupQuantized;
 using test::error_of;
+using test::read_slice;
+using test::read_whole;
 using test::TestTensor;
 
 constexpr GroupFormat kFormats[] = {GroupFormat::awq,          GroupFormat::gptq,
@@ -95,8 +98,7 @@ TEST(GroupCheckpoint, HoldsTheFormatsValuesBitForBit) {
         source->read_quantized("w.weight", {kRows, columns}, {wanted, slice.columns}, staged);
         kernels::pack_quantized(layout, first, staged, memory.data());
       }
-      std::vector<float> floats(slice.size());
-      source->read("w.weight", {kRows, columns}, slice, {floats.data(), rows, slice.columns.size()});
+      const std::vector<float> floats = read_slice(*source, "w.weight", {kRows, columns}, slice);
       std::vector<float> held(slice.columns.size());
       for (std::size_t row = 0; row < rows; ++row) {
         kernels::unpack_row({layout, memory.data()}, row, held.data());
@@ -108,13 +110,6 @@ TEST(GroupCheckpoint, HoldsTheFormatsValuesBitForBit) {
       }
     }
   }
-}
-
-std::vector<float> read(const WeightSource& source, const std::string& name, MatrixShape shape,
-                        const TensorSlice& slice) {
-  std::vector<float> values(slice.size());
-  source.read(name, shape, slice, {values.data(), slice.rows.size(), slice.columns.size()});
-  return values;
 }
 
 // The loading tests check the values of other types.
@@ -129,7 +124,7 @@ TEST(GroupCheckpoint, ReadsNumbersOf8BitsAndColumnsInAnyOrder) {
     const auto source = folder.open();
     for (const TensorSlice slice : {TensorSlice{{0, kRows}, {0, 384}}, TensorSlice{{21, 24}, {329, 377}}}) {
       EXPECT_EQ(source->group_type("w.weight", slice.columns), type);
-      const std::vector<float> floats = read(*source, "w.weight", {kRows, 384}, slice);
+      const std::vector<float> floats = read_slice(*source, "w.weight", {kRows, 384}, slice);
       for (std::size_t i = 0; i < floats.size(); ++i) {
         ASSERT_EQ(floats[i], weight.value(slice.rows.begin + i / slice.columns.size(),
                                           slice.columns.begin + i % slice.columns.size()));
@@ -166,7 +161,7 @@ TEST(GroupCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
   EXPECT_EQ(test::listed_types(source->types()), "F8_E4M3, blocks of 128 x 128 as f8_e4m3");
   EXPECT_EQ(list_rounded(source->types()), "");
   for (const TensorSlice slice : {TensorSlice{{0, 300}, {0, 150}}, TensorSlice{{120, 260}, {77, 131}}}) {
-    const std::vector<float> values = read(*source, "w", shape, slice);
+    const std::vector<float> values = read_slice(*source, "w", shape, slice);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const std::size_t row = slice.rows.begin + i / slice.columns.size();
       const std::size_t column = slice.columns.begin + i % slice.columns.size();
@@ -193,7 +188,7 @@ TEST(GroupCheckpoint, AcceptsExponentsAsScalesOfF8) {
     const auto source = folder.open();
     EXPECT_EQ(source->group_type("w.weight", {0, 96}), WeightType::f8_e4m3);
     EXPECT_EQ(source->scales_of("w.weight").type, kernels::ScaleType::bf16);
-    EXPECT_EQ(read(*source, "w.weight", {40, 96}, TensorSlice::whole({40, 96})), weight.values());
+    EXPECT_EQ(read_whole(*source, "w.weight", {40, 96}), weight.values());
   };
   expect("F8_E8M0", 16, 32, {3, 3});
   expect("U8", 1, 32, {40, 3});
@@ -201,8 +196,7 @@ TEST(GroupCheckpoint, AcceptsExponentsAsScalesOfF8) {
   const std::vector<TestTensor> tensors = {{"w", "F8_E4M3", {3, 1}, "\x38\x38\x38"},  // 1, three times
                                            {"w_scale", "F8_E8M0", {3, 1}, std::string("\0\x01\xfe", 3)}};
   const auto source = Folder(tensors, {{"quant_method", "fp8"}}).open();
-  EXPECT_EQ(read(*source, "w", {3, 1}, TensorSlice::whole({3, 1})),
-            (std::vector<float>{0x1p-127F, 0x1p-126F, 0x1p127F}));
+  EXPECT_EQ(read_whole(*source, "w", {3, 1}), (std::vector<float>{0x1p-127F, 0x1p-126F, 0x1p127F}));
 }
 
 // Covers one scale, a scale per row, and blocks, whose scales have four dimensions.
@@ -214,7 +208,7 @@ TEST(GroupCheckpoint, ReadsModelOptsFiles) {
     std::vector<TestTensor> tensors = weight.tensors("w", ".weight_scale", shape);
     tensors.push_back({"w.input_scale", "F32", {}, "1234"});
     const Folder folder(tensors, config);
-    EXPECT_EQ(read(*folder.open(), "w.weight", {300, 160}, TensorSlice::whole({300, 160})), weight.values());
+    EXPECT_EQ(read_whole(*folder.open(), "w.weight", {300, 160}), weight.values());
   };
   expect({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}, 300, 160, {});
   expect({{"quant_method", "modelopt"}, {"quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"}}, 1, 160, {300});
@@ -231,8 +225,8 @@ TEST(GroupCheckpoint, ReadsModelsOfSeveralPrecisionsByTheirTensors) {
   for (const char* const algorithm : {"MIXED_PRECISION", "NVFP4"}) {
     const Folder folder(tensors, {{"quant_algo", algorithm}, {"quantized_layers", layers}});
     const auto source = folder.open();
-    EXPECT_EQ(read(*source, "a.weight", kShape, TensorSlice::whole(kShape)), f8.values());
-    EXPECT_EQ(read(*source, "b.weight", kShape, TensorSlice::whole(kShape)), f4.values());
+    EXPECT_EQ(read_whole(*source, "a.weight", kShape), f8.values());
+    EXPECT_EQ(read_whole(*source, "b.weight", kShape), f4.values());
     EXPECT_EQ(test::listed_types(source->types()), "F8_E4M3, one scale as f8_e4m3, NVFP4 as nvfp4");
   }
 }
@@ -248,7 +242,7 @@ TEST(GroupCheckpoint, ReadsModelOptsFileNextToTheConfig) {
         nlohmann::json{{"producer", {{"name", "modelopt"}}},
                        {"quantization", {{"quant_algo", algorithm}, {"exclude_modules", {"lm_head"}}}}}
             .dump());
-    return read(*open_checkpoint(folder.path()), "w.weight", {32, 64}, TensorSlice::whole({32, 64}));
+    return read_whole(*open_checkpoint(folder.path()), "w.weight", {32, 64});
   };
   EXPECT_EQ(open_with("FP8"), weight.values());
   EXPECT_CONTAINS(error_of<ConfigError>([&] { open_with("W4A8_AWQ"); }),
@@ -314,10 +308,9 @@ TEST(GroupCheckpoint, HasTheWeightsInPlaceOfTheirParts) {
   EXPECT_EQ(source->dtype("a.weight"), DType::f32);
   EXPECT_EQ(source->group_type("b.weight", {0, 3}), std::nullopt);
   EXPECT_EQ(source->dtype("b.weight"), DType::f32);
-  std::vector<float> all(16 * 128);
   EXPECT_EQ(source->unread(),
             (std::vector<std::string>{"a.g_idx", "a.qweight", "a.qzeros", "a.scales", "b.weight"}));
-  source->read("a.weight", {16, 128}, TensorSlice::whole({16, 128}), {all.data(), 16, 128});
+  read_whole(*source, "a.weight", {16, 128});
   EXPECT_EQ(source->unread(), (std::vector<std::string>{"b.weight"}));
   EXPECT_CONTAINS(
       error_of<CheckpointError>([&] {
@@ -366,8 +359,8 @@ TEST(GroupCheckpoint, HoldsMatricesOfBothWidthsIfRulesChangeBits) {
     const TensorSlice all{{0, kRows}, {0, 384}};
     EXPECT_EQ(source->group_type("layers.0.weight", all.columns), WeightType::int4_g64);
     EXPECT_EQ(source->group_type("layers.1.weight", all.columns), WeightType::int8_scaled);
-    EXPECT_EQ(read(*source, "layers.0.weight", {kRows, 384}, all), four.values());
-    EXPECT_EQ(read(*source, "layers.1.weight", {kRows, 384}, all), eight.values());
+    EXPECT_EQ(read_slice(*source, "layers.0.weight", {kRows, 384}, all), four.values());
+    EXPECT_EQ(read_slice(*source, "layers.1.weight", {kRows, 384}, all), eight.values());
     config["dynamic"] = nullptr;
     EXPECT_CONTAINS(error_of<CheckpointError>([&] { Folder(tensors, config).open(); }), "expected [")
         << "without the rule, all layers have 4 bits";

@@ -1,5 +1,6 @@
 #include "model/files/npy.h"
 
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/npy_array.h"
 
@@ -89,8 +90,7 @@ TEST(Npy, HasTheHeaderThatNumPyWrites) {
   const std::string dictionary = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
   const std::string expected =
       npy_file(dictionary + std::string(128 - 10 - 1 - dictionary.size(), ' ') + "\n", bytes_of(values));
-  std::ifstream file(directory.path() / "x.npy", std::ios::binary);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), expected);
+  EXPECT_EQ(file_text(directory.path() / "x.npy"), expected);
 }
 
 TEST(Npy, LeavesNoFileWithoutFinish) {

@@ -2,6 +2,7 @@
 
 #include "model/weights/source/widen.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/model/weights/resident_memory.h"
 
 #include <cmath>
@@ -19,6 +20,7 @@ namespace {
 
 using test::counting_tensor;
 using test::error_of;
+using test::read_slice;
 using test::resident_file_bytes;
 using test::safetensors_file;
 using test::TemporaryDirectory;
@@ -39,13 +41,6 @@ class OneFile {
   TemporaryDirectory directory_;
   std::unique_ptr<SafetensorsCheckpoint> checkpoint_;
 };
-
-std::vector<float> read(const SafetensorsCheckpoint& checkpoint, const std::string& name, MatrixShape shape,
-                        const TensorSlice& slice) {
-  std::vector<float> values(slice.size());
-  checkpoint.read(name, shape, slice, {values.data(), slice.rows.size(), slice.columns.size()});
-  return values;
-}
 
 std::string open_error(const TemporaryDirectory& directory) {
   return error_of<CheckpointError>([&] { SafetensorsCheckpoint::open(directory.path()); });
@@ -134,7 +129,7 @@ TEST(SafetensorsCheckpoint, ReadsSlicesOfAnySize) {
   const OneFile checkpoint({counting_tensor("w", {shape.rows, shape.columns})});
   for (const TensorSlice& slice :
        {TensorSlice::whole(shape), TensorSlice{{0, 1500}, {1, 1024}}, TensorSlice{{7, 1500}, {3, 5}}}) {
-    const std::vector<float> part = read(*checkpoint, "w", shape, slice);
+    const std::vector<float> part = read_slice(*checkpoint, "w", shape, slice);
     for (std::size_t i = 0; i < part.size(); ++i) {
       const std::size_t row = slice.rows.begin + i / slice.columns.size();
       const std::size_t column = slice.columns.begin + i % slice.columns.size();
@@ -163,10 +158,10 @@ TEST(SafetensorsCheckpoint, ReadsAVectorAsAMatrixOfOneRow) {
       {counting_tensor("v", {4}), counting_tensor("m", {1, 4}), counting_tensor("s", {})});
   for (const std::string name : {"v", "m"}) {
     checkpoint->expect(name, {1, 4}, "hidden_size");
-    EXPECT_EQ(read(*checkpoint, name, {1, 4}, {{0, 1}, {1, 3}}), (std::vector<float>{1, 2}));
+    EXPECT_EQ(read_slice(*checkpoint, name, {1, 4}, {{0, 1}, {1, 3}}), (std::vector<float>{1, 2}));
     EXPECT_NE(error_of<CheckpointError>([&] { checkpoint->expect(name, {4, 1}, ""); }), "");
   }
-  EXPECT_EQ(read(*checkpoint, "s", {1, 1}, {{0, 1}, {0, 1}}), std::vector<float>{0});
+  EXPECT_EQ(read_slice(*checkpoint, "s", {1, 1}, {{0, 1}, {0, 1}}), std::vector<float>{0});
 }
 
 TEST(SafetensorsCheckpoint, SaysWhichShapeWasExpectedAndWhy) {
@@ -182,7 +177,7 @@ TEST(SafetensorsCheckpoint, SaysWhichShapeWasExpectedAndWhy) {
             }),
             "model.safetensors: norm.weight is [4], expected [5] (hidden_size)");
   EXPECT_EQ(error_of<CheckpointError>([&] {
-              read(*checkpoint, "norm.weight", {2, 2}, {{0, 2}, {0, 2}});
+              read_slice(*checkpoint, "norm.weight", {2, 2}, {{0, 2}, {0, 2}});
             }),
             "model.safetensors: norm.weight is [4], expected [2, 2]");
 }
@@ -209,20 +204,20 @@ TEST(SafetensorsCheckpoint, SaysThatATensorIsMissingAndWhichOneIsSimilar) {
   EXPECT_CONTAINS(text, "(the most similar one is model.layers.0.mlp.up_proj.weight)");
   const auto other = error_of<CheckpointError>([&] { checkpoint->dtype("lm_head.weight"); });
   EXPECT_CONTAINS(other, "no tensor lm_head.weight in model.safetensors; config.json and");
-  EXPECT_NE(error_of<CheckpointError>([&] { read(*checkpoint, "y", {1, 1}, {{0, 1}, {0, 1}}); }), "");
+  EXPECT_NE(error_of<CheckpointError>([&] { read_slice(*checkpoint, "y", {1, 1}, {{0, 1}, {0, 1}}); }), "");
   EXPECT_NE(error_of<CheckpointError>([&] { checkpoint->done_with("y"); }), "");
 }
 
 TEST(SafetensorsCheckpoint, ComplainsOfATypeOnlyWhenItIsRead) {
   const OneFile checkpoint(
       {counting_tensor("w", {1}), {"mask", "BOOL", {1, 1, 2, 2}, "1234"}, {"i", "I64", {1}, "12345678"}});
-  EXPECT_EQ(read(*checkpoint, "w", {1, 1}, {{0, 1}, {0, 1}}), std::vector<float>{0});
+  EXPECT_EQ(read_slice(*checkpoint, "w", {1, 1}, {{0, 1}, {0, 1}}), std::vector<float>{0});
   for (const auto& error :
        {error_of<CheckpointError>([&] {
           checkpoint->expect("i", {1, 1}, "");
         }),
         error_of<CheckpointError>([&] { checkpoint->dtype("i"); }), error_of<CheckpointError>([&] {
-          read(*checkpoint, "i", {1, 1}, {{0, 1}, {0, 1}});
+          read_slice(*checkpoint, "i", {1, 1}, {{0, 1}, {0, 1}});
         })}) {
     EXPECT_CONTAINS(error, "model.safetensors: i has the type I64, expected F32, F16, BF16, or F8_E4M3 with");
   }
@@ -249,23 +244,23 @@ TEST(SafetensorsCheckpoint, CountsReadBytes) {
   EXPECT_EQ(checkpoint->unread(), (Names{"h", "w"}));
   checkpoint->expect("w", {2, 3}, "");
   EXPECT_EQ(checkpoint->bytes_read(), 0u);
-  read(*checkpoint, "w", {2, 3}, {{0, 2}, {1, 3}});
+  read_slice(*checkpoint, "w", {2, 3}, {{0, 2}, {1, 3}});
   EXPECT_EQ(checkpoint->unread(), Names{"h"});
-  read(*checkpoint, "h", {1, 4}, {{0, 1}, {0, 4}});
+  read_slice(*checkpoint, "h", {1, 4}, {{0, 1}, {0, 4}});
   EXPECT_TRUE(checkpoint->unread().empty());
   EXPECT_EQ(checkpoint->bytes_read(), 16u + 8u);
-  read(*checkpoint, "w", {2, 3}, {{0, 2}, {0, 1}});
+  read_slice(*checkpoint, "w", {2, 3}, {{0, 2}, {0, 1}});
   EXPECT_EQ(checkpoint->bytes_read(), 24u + 8u);
 }
 
 TEST(SafetensorsCheckpoint, IsReadByThreadsAtOnce) {
   const OneFile checkpoint({counting_tensor("w", {64, 64})});
-  const std::vector<float> whole = read(*checkpoint, "w", {64, 64}, {{0, 64}, {0, 64}});
+  const std::vector<float> whole = read_slice(*checkpoint, "w", {64, 64}, {{0, 64}, {0, 64}});
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
       for (int repeat = 0; repeat < 100; ++repeat) {
-        ASSERT_EQ(read(*checkpoint, "w", {64, 64}, {{0, 64}, {0, 64}}), whole);
+        ASSERT_EQ(read_slice(*checkpoint, "w", {64, 64}, {{0, 64}, {0, 64}}), whole);
         checkpoint->done_with("w");
       }
     });
@@ -290,7 +285,7 @@ TEST(SafetensorsCheckpoint, ReadsSeveralFilesByTheirIndex) {
   const auto checkpoint = SafetensorsCheckpoint::open(directory.path());
   EXPECT_EQ(checkpoint->names(), (Names{"a", "b", "extra"}));
   EXPECT_EQ(checkpoint->stored_bytes(), 24u);
-  EXPECT_EQ(read(*checkpoint, "b", {1, 3}, {{0, 1}, {1, 3}}), (std::vector<float>{1, 2}));
+  EXPECT_EQ(read_slice(*checkpoint, "b", {1, 3}, {{0, 1}, {1, 3}}), (std::vector<float>{1, 2}));
   EXPECT_CONTAINS(error_of<CheckpointError>([&] {
                     checkpoint->expect("b", {1, 4}, "n");
                   }),
@@ -319,7 +314,7 @@ TEST(SafetensorsCheckpoint, HasOfATensorInTwoFilesTheOneThatTheIndexNames) {
     write_two(directory, {one, counting_tensor("b", {3})}, {two, counting_tensor("c", {3})},
               R"("b":"1.safetensors","c":"2.safetensors","a":")" + file + ".safetensors\"");
     const auto checkpoint = SafetensorsCheckpoint::open(directory.path());
-    EXPECT_EQ(read(*checkpoint, "a", {1, 1}, {{0, 1}, {0, 1}}), std::vector<float>{std::stof(file)});
+    EXPECT_EQ(read_slice(*checkpoint, "a", {1, 1}, {{0, 1}, {0, 1}}), std::vector<float>{std::stof(file)});
     EXPECT_EQ(checkpoint->stored_bytes(), 28U);
   }
 }

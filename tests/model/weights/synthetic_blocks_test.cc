@@ -1,6 +1,7 @@
 #include "model/weights/synthetic/synthetic_blocks.h"
 
 #include "tests/model/kernels/random_quantized.h"
+#include "tests/model/weights/read_tensor.h"
 
 #include <cmath>
 
@@ -12,9 +13,7 @@ namespace {
 constexpr MatrixShape kShape{64, 1024};
 
 std::vector<float> read(const SyntheticBlocks& source, const TensorSlice& slice) {
-  std::vector<float> elements(slice.size());
-  source.read("a.weight", kShape, slice, {elements.data(), slice.rows.size(), slice.columns.size()});
-  return elements;
+  return test::read_slice(source, "a.weight", kShape, slice);
 }
 
 TEST(SyntheticBlocks, HaveTheDeviationThatKeepsActivationsInSize) {

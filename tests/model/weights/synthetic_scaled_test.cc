@@ -1,6 +1,7 @@
 #include "model/weights/synthetic/synthetic_scaled.h"
 
 #include "model/weights/weight_loader.h"
+#include "tests/model/weights/read_tensor.h"
 
 #include <cmath>
 
@@ -14,9 +15,7 @@ constexpr WeightType kScaledTypes[] = {WeightType::f8_e4m3, WeightType::int8_sca
                                        WeightType::nf4};
 
 std::vector<float> scaled_slice(const SyntheticScaled& source, const TensorSlice& slice) {
-  std::vector<float> elements(slice.size());
-  source.read("a.weight", kScaledShape, slice, {elements.data(), slice.rows.size(), slice.columns.size()});
-  return elements;
+  return test::read_slice(source, "a.weight", kScaledShape, slice);
 }
 
 TEST(SyntheticScaled, HasTheDeviationThatKeepsActivationsInSize) {

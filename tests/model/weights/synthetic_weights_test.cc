@@ -2,6 +2,7 @@
 
 #include "model/weights/source/widen.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/read_tensor.h"
 
 #include <bit>
 #include <cmath>
@@ -15,18 +16,10 @@
 namespace tp {
 namespace {
 
+using test::read_slice;
+using test::read_whole;
+
 const std::string matrix = "model.layers.3.mlp.down_proj.weight";
-
-std::vector<float> read(const SyntheticWeights& weights, const std::string& name, MatrixShape shape,
-                        const TensorSlice& slice) {
-  std::vector<float> values(slice.size());
-  weights.read(name, shape, slice, {values.data(), slice.rows.size(), slice.columns.size()});
-  return values;
-}
-
-std::vector<float> read_whole(const SyntheticWeights& weights, const std::string& name, MatrixShape shape) {
-  return read(weights, name, shape, TensorSlice::whole(shape));
-}
 
 struct Moments {
   double mean = 0;
@@ -60,7 +53,7 @@ TEST(SyntheticWeights, SlicesEqualThePartsOfTheWhole) {
         const std::size_t row = random() % shape.rows, column = random() % shape.columns;
         const TensorSlice slice{{row, row + random() % (shape.rows - row + 1)},
                                 {column, column + random() % (shape.columns - column + 1)}};
-        const std::vector<float> part = read(weights, name, shape, slice);
+        const std::vector<float> part = read_slice(weights, name, shape, slice);
         for (std::size_t j = 0; j < part.size(); ++j) {
           const std::size_t r = slice.rows.begin + j / slice.columns.size();
           const std::size_t c = slice.columns.begin + j % slice.columns.size();
@@ -179,7 +172,8 @@ TEST(SyntheticWeights, HaveTensorsOfAnyNameAndShape) {
 TEST(SyntheticWeights, AreTheSameInEveryBuild) {
   // The values that ranks of different builds must agree on; computed by this code, so a change of it shows
   // here.
-  const std::vector<float> values = read(SyntheticWeights(DType::bf16), matrix, {8, 8}, {{5, 6}, {2, 6}});
+  const std::vector<float> values =
+      read_slice(SyntheticWeights(DType::bf16), matrix, {8, 8}, {{5, 6}, {2, 6}});
   EXPECT_EQ(values, (std::vector<float>{-0.2578125f, 0.1953125f, -0.177734375f, -0.318359375f}));
 }
 

@@ -3,6 +3,7 @@
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/machine/file_text.h"
 #include "tests/model/layers/model_under_test.h"
 #include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/model/weights/gguf_builder.h"
@@ -19,11 +20,6 @@ namespace tp {
 namespace {
 
 using test::TestTensor;
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 // A fixture's model with tied embeddings, regardless of its config.
 class TiedModel {
@@ -60,7 +56,7 @@ class TiedModel {
 
  private:
   static std::vector<TestTensor> read_tensors(const std::filesystem::path& path) {
-    const std::string bytes = content_of(path);
+    const std::string bytes = file_text(path);
     std::uint64_t size = 0;
     std::memcpy(&size, bytes.data(), sizeof size);
     const nlohmann::json header = nlohmann::json::parse(bytes.substr(sizeof size, size));
@@ -146,7 +142,7 @@ Outcome outcome_of_gguf(const std::string& bytes) {
 TEST(TiedEmbeddings, HaveEitherNameInGgufFiles) {
   std::size_t models = 0;
   for (const reference::Fixture& fixture : reference::gguf_fixtures()) {
-    const std::string both = content_of(fixture.folder / "model.gguf");
+    const std::string both = file_text(fixture.folder / "model.gguf");
     const CheckpointConfig config = load_config(fixture.folder / "model.gguf");
     if (config.tie_word_embeddings || config.num_attention_heads < test::world().size()) continue;
     ++models;

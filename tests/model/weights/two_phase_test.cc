@@ -7,14 +7,13 @@
 #include "model/weights/two_phase_reader.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/quantized_model.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -30,11 +29,6 @@ using test::TemporaryDirectory;
 // Small enough that every matrix takes several rounds.
 constexpr std::size_t kRoundBytes = 1000;
 
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // Returns everything that this rank loads of a model, as one file.
 std::string loaded_from(const std::filesystem::path& model, const ColumnReader* columns,
                         std::optional<WeightType> type) {
@@ -47,7 +41,7 @@ std::string loaded_from(const std::filesystem::path& model, const ColumnReader* 
   cache.rebuild();
   const Model decoder(make_spec(load_config(model)), *source, tp, type, {}, &cache);
   EXPECT_EQ(cache.finish(), "");
-  return content_of(folder.path() / folder.files().at(0));
+  return file_text(folder.path() / folder.files().at(0));
 }
 
 void expect_same_weights(const std::filesystem::path& model, std::optional<WeightType> type) {
@@ -224,7 +218,7 @@ TEST(TwoPhaseReading, EndsTogetherWhenARankFailsBetweenTwoReads) {
   Communicator& comm = test::world();
   const ModelOfEveryRank model;
   const TemporaryDirectory other;
-  std::string config = content_of(model.folder() / "config.json");
+  std::string config = file_text(model.folder() / "config.json");
   config.replace(config.find("\"num_hidden_layers\": 4"), 22, "\"num_hidden_layers\": 5");
   other.write("config.json", config);
   const bool is_last = comm.rank() + 1 == comm.size();

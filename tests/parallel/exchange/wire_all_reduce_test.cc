@@ -7,6 +7,7 @@
 #include "parallel/exchange/wire_choice.h"
 #include "tests/environment_variable.h"
 #include "tests/mpi_test.h"
+#include "tests/parallel/exchange/sent_values.h"
 #include "tests/reference/random.h"
 #include "tp/error.h"
 #include "tp/mpi.h"
@@ -23,14 +24,6 @@ constexpr std::size_t kWireSizes[] = {0, 1, 31, 64, 1000, 65536, 65537, 200000, 
 
 std::vector<float> wire_addend(std::size_t rank, std::size_t size) {
   return reference::Random(rank + 1).numbers(size);
-}
-
-std::vector<float> rounded(WireType type, const std::vector<float>& values) {
-  std::vector<std::byte> bytes(wire_bytes(type, values.size()));
-  wire_encode(type, values, bytes.data());
-  std::vector<float> received(values.size());
-  wire_decode(type, bytes.data(), received);
-  return received;
 }
 
 // Sums between ranks. Ranks with different `group`s count as different hosts.
@@ -61,13 +54,13 @@ std::vector<float> expected_sum(const Placement& placement, WireType type, std::
       const std::vector<float> addend = wire_addend(host[i], size);
       for (std::size_t j = 0; j < size; ++j) of_host[j] += addend[j];
     }
-    if (placement.hosts.size() > 1) of_host = rounded(type, of_host);
+    if (placement.hosts.size() > 1) of_host = test::sent(type, of_host);
     if (&host == &placement.hosts.front())
       sum = of_host;
     else
       for (std::size_t j = 0; j < size; ++j) sum[j] += of_host[j];
   }
-  return placement.hosts.size() > 1 ? rounded(type, sum) : sum;
+  return placement.hosts.size() > 1 ? test::sent(type, sum) : sum;
 }
 
 // The first two ways work for any number of hosts.

@@ -1,6 +1,7 @@
 // Values in the format between hosts.
 #include "parallel/exchange/wire_format.h"
 
+#include "tests/parallel/exchange/sent_values.h"
 #include "tests/reference/random.h"
 
 #include <cmath>
@@ -12,13 +13,7 @@
 namespace tp {
 namespace {
 
-std::vector<float> sent(WireType type, const std::vector<float>& values) {
-  std::vector<std::byte> bytes(wire_bytes(type, values.size()));
-  wire_encode(type, values, bytes.data());
-  std::vector<float> received(values.size());
-  wire_decode(type, bytes.data(), received);
-  return received;
-}
+using test::sent;
 
 std::vector<float> values_of(std::size_t size) { return reference::Random(size).numbers(size); }
 

@@ -1,15 +1,11 @@
-// Fixtures for tests of the cache, as parameters of GoogleTest.
+// Fixtures for tests of the cache.
 #pragma once
 
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/reference/fixture.h"
 
-#include <algorithm>
-#include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace tp::test {
 
@@ -19,12 +15,6 @@ inline std::vector<reference::Fixture> fixtures_with_cache(std::vector<reference
     return takes_whole_sequences(make_spec(load_config(fixture.folder)));
   });
   return fixtures;
-}
-
-inline std::string name_of_fixture(const testing::TestParamInfo<reference::Fixture>& info) {
-  std::string name = info.param.name;
-  std::ranges::replace(name, '-', '_');
-  return name;
 }
 
 }  // namespace tp::test

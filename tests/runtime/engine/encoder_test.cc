@@ -3,6 +3,7 @@
 #include "runtime/text/embedder.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/encoder_fixture.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/engine_run.h"
 
 #include <algorithm>
@@ -32,24 +33,13 @@ Request request_of(const EncoderInput& input) {
 }
 
 std::vector<float> hidden_of(Engine& engine, const EncoderInput& input) {
-  Request request = request_of(input);
-  request.prompt_hidden = true;
-  std::vector<float> all;
-  engine.run(std::move(request), [&](const Event& event) {
-    if (const auto* rows = std::get_if<PromptHidden>(&event))
-      all.insert(all.end(), rows->states.begin(), rows->states.end());
-  });
-  return all;
+  return test::hidden_of(engine, request_of(input));
 }
 
 std::vector<float> pooled_of(Engine& engine, const EncoderInput& input, Pooling pooling) {
   Request request = request_of(input);
   request.pooling = pooling;
-  std::vector<float> pooled;
-  engine.run(std::move(request), [&](const Event& event) {
-    if (const auto* state = std::get_if<PooledHidden>(&event)) pooled = state->state;
-  });
-  return pooled;
+  return test::pooled_of(engine, std::move(request));
 }
 
 std::vector<float> logits_of(Engine& engine, const EncoderInput& input) {
@@ -167,10 +157,7 @@ TEST_P(EncoderFamily, GivesTheSameResultsInABatch) {
     for (std::size_t row = 0; row < fixture_.batch.size(); ++row) {
       Request request = request_of(fixture_.batch[row]);
       request.prompt_hidden = true;
-      engine.submit(std::move(request), [&together, row](const Event& event) {
-        if (const auto* rows = std::get_if<PromptHidden>(&event))
-          together[row].insert(together[row].end(), rows->states.begin(), rows->states.end());
-      });
+      engine.submit(std::move(request), test::hidden_into(together[row]));
     }
     std::size_t steps = 0;
     for (; engine.has_work(); ++steps) engine.step();
@@ -200,14 +187,8 @@ TEST_P(EncoderFamily, GivesTheSameBitsInABatchIfAskedFor) {
       true);
 }
 
-std::string test_name(const testing::TestParamInfo<EncoderFixture>& info) {
-  std::string name = info.param.name;
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Fixtures, EncoderFamily, testing::ValuesIn(reference::encoder_fixtures()),
-                         test_name);
+                         reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

@@ -74,11 +74,7 @@ TEST(EngineErrors, SayWhyADecoderWithoutCausalAttentionGeneratesNoText) {
               "model that can");
     request.max_tokens = 0;
     request.pooling = Pooling::mean;
-    std::size_t size = 0;
-    engine.run(request, [&](const Event& event) {
-      if (const auto* state = std::get_if<PooledHidden>(&event)) size = state->state.size();
-    });
-    EXPECT_EQ(size, 8U);
+    EXPECT_EQ(test::pooled_of(engine, request).size(), 8U);
   });
 }
 

@@ -2,6 +2,7 @@
 // from cached prefixes, after preemptions, and with draft tokens.
 #include "model/config/architectures.h"
 #include "tests/mpi_test.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
@@ -79,7 +80,7 @@ std::vector<Fixture> all_fixtures_with_cache() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, EngineFamily, testing::ValuesIn(all_fixtures_with_cache()),
-                         test::name_of_fixture);
+                         reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

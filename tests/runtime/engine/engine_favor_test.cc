@@ -11,18 +11,11 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
+using test::all_logits;
 using test::Continuation;
 using test::greedy_request;
 using test::run_alone;
 using test::run_engine;
-
-std::vector<float> all_logits(Engine& engine, const std::vector<TokenId>& tokens) {
-  std::vector<float> all;
-  engine.logits(tokens, [&](std::size_t, std::span<const float> row) {
-    all.insert(all.end(), row.begin(), row.end());
-  });
-  return all;
-}
 
 EngineOptions favor_options(const Fixture& fixture, std::size_t features) {
   return {.model = fixture.folder, .weights = WeightType::f32, .same_bits = true, .favor_features = features};

@@ -1,6 +1,7 @@
 // Numbers that the engine returns in addition to tokens, such as logits.
 #include "tests/mpi_test.h"
 #include "tests/reference/diffusion_fixture.h"
+#include "tests/reference/log_softmax.h"
 #include "tests/runtime/engine/engine_run.h"
 
 #include <algorithm>
@@ -30,15 +31,6 @@ std::vector<std::vector<float>> logits_of(Engine& engine, const std::vector<Toke
   };
   engine.logits(tokens, append, bidirectional);
   return rows;
-}
-
-std::vector<double> log_softmax(const std::vector<float>& logits) {
-  const double highest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - highest);
-  std::vector<double> result;
-  for (const float logit : logits) result.push_back(logit - highest - std::log(sum));
-  return result;
 }
 
 TEST(EngineLogits, MatchTheFixtureForEveryPrefillChunk) {
@@ -100,7 +92,7 @@ TEST(EngineLogits, IncludeTheMostLikelyTokensOfAPrompt) {
       ASSERT_EQ(top.size(), fixture.prompt.size() - from);
       for (std::size_t i = 0; i < top.size(); ++i) {
         const float* const row = fixture.logits.view().row(i + from - 1);
-        const std::vector<double> expected = log_softmax({row, row + fixture.logits.view().columns()});
+        const std::vector<double> expected = reference::log_softmax({row, fixture.logits.view().columns()});
         std::vector<double> sorted = expected;
         std::ranges::sort(sorted, std::greater<>());
         ASSERT_EQ(top[i].size(), static_cast<std::size_t>(request.score_top));
@@ -191,7 +183,7 @@ TEST(EngineLogprobs, MatchTheFullDistributionForEveryKindOfSampling) {
         const auto rows = logits_of(engine, all);
         ASSERT_EQ(found.logprobs.size(), 12U);
         for (std::size_t i = 0; i < 12; ++i) {
-          const std::vector<double> expected = log_softmax(rows[fixture.prompt.size() + i - 1]);
+          const std::vector<double> expected = reference::log_softmax(rows[fixture.prompt.size() + i - 1]);
           // Tolerance of the logits, plus the sum's.
           EXPECT_NEAR(found.logprobs[i], expected[static_cast<std::size_t>(found.tokens[i])],
                       2 * kLogitTolerance);
@@ -220,7 +212,8 @@ TEST(EngineLogprobs, MatchTheLogitsOfASequence) {
         ASSERT_EQ(found.size(), fixture.prompt.size() - first);
         for (std::size_t i = 0; i < found.size(); ++i) {
           const auto token = static_cast<std::size_t>(fixture.prompt[first + i]);
-          EXPECT_NEAR(found[i], log_softmax(rows[first + i - 1])[token], 1e-5);  // a float32 logarithm
+          EXPECT_NEAR(found[i], reference::log_softmax(rows[first + i - 1])[token],
+                      1e-5);  // a float32 logarithm
         }
       }
     });

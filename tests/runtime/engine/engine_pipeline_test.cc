@@ -14,6 +14,8 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
+using test::all_logits;
+using test::answers_to;
 using test::Continuation;
 using test::Continuations;
 using test::run_all;
@@ -59,11 +61,6 @@ std::vector<Request> requests_of_all_kinds(const Fixture& fixture) {
   return requests;
 }
 
-Continuations answers(Engine& engine, const std::vector<Request>& requests) {
-  for (const Request& request : requests) engine.submit(request);
-  return run_all(engine);
-}
-
 void expect_same_answers(const Continuations& found, const Continuations& expected) {
   ASSERT_EQ(found.size(), expected.size());
   auto other = expected.begin();
@@ -73,14 +70,6 @@ void expect_same_answers(const Continuations& found, const Continuations& expect
     EXPECT_EQ(one.error, "");
     ++other;
   }
-}
-
-std::vector<float> flat_logits(Engine& engine, const std::vector<TokenId>& tokens) {
-  std::vector<float> all;
-  engine.logits(tokens, [&](std::size_t, std::span<const float> row) {
-    all.insert(all.end(), row.begin(), row.end());
-  });
-  return all;
 }
 
 TEST(EnginePipeline, HasTheBitsOfOneRank) {
@@ -97,8 +86,8 @@ TEST(EnginePipeline, HasTheBitsOfOneRank) {
     if (comm.is_root()) {
       Communicator self(MPI_COMM_SELF);
       test::run_engine(self, options, [&](Engine& engine) {
-        expected = answers(engine, requests);
-        logits = flat_logits(engine, fixture.prompt);
+        expected = answers_to(engine, requests);
+        logits = all_logits(engine, fixture.prompt);
         scores = engine.logprobs(fixture.prompt);
       });
     }
@@ -108,8 +97,8 @@ TEST(EnginePipeline, HasTheBitsOfOneRank) {
       for (const std::size_t chunk : {512, 7}) {
         options.prefill_chunk = chunk;
         test::run_engine(comm, options, [&](Engine& engine) {
-          expect_same_answers(answers(engine, requests), expected);
-          EXPECT_EQ(flat_logits(engine, fixture.prompt), logits);
+          expect_same_answers(answers_to(engine, requests), expected);
+          EXPECT_EQ(all_logits(engine, fixture.prompt), logits);
           EXPECT_EQ(engine.logprobs(fixture.prompt), scores);
         });
       }
@@ -126,12 +115,12 @@ TEST(EnginePipeline, PreemptsAndCancelsWhileStepsAreUnderWay) {
   Continuations expected;
   if (comm.is_root()) {
     Communicator self(MPI_COMM_SELF);
-    test::run_engine(self, options, [&](Engine& engine) { expected = answers(engine, requests); });
+    test::run_engine(self, options, [&](Engine& engine) { expected = answers_to(engine, requests); });
   }
   options.pipeline = 2;
   options.cache_tokens = 160;
   test::run_engine(comm, options, [&](Engine& engine) {
-    expect_same_answers(answers(engine, requests), expected);
+    expect_same_answers(answers_to(engine, requests), expected);
     EXPECT_GT(engine.status().preemptions, 0U) << "the test proves nothing";
     const RequestId id = engine.submit(pipelined_request(fixture.prompt, 3));
     engine.step();

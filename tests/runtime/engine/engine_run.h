@@ -1,17 +1,18 @@
 // An engine on all ranks of a test. Rank 0 works with it, and the others follow.
 #pragma once
 
+#include "parallel/machine/file_text.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 #include "tp/engine.h"
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace tp::test {
@@ -76,10 +77,50 @@ inline Request greedy_request(std::vector<TokenId> prompt, int max_tokens) {
   return request;
 }
 
+// Runs the requests together.
+inline Continuations answers_to(Engine& engine, const std::vector<Request>& requests) {
+  for (const Request& request : requests) engine.submit(request);
+  return run_all(engine);
+}
+
 // Runs one request by itself.
 inline Continuation run_alone(Engine& engine, const Request& request) {
   const std::uint64_t id = engine.submit(request);
   return run_all(engine)[{id, 0}];
+}
+
+// Returns the state that the request asks for.
+inline std::vector<float> pooled_of(Engine& engine, Request request) {
+  std::vector<float> pooled;
+  engine.run(std::move(request), [&](const Event& event) {
+    if (const auto* state = std::get_if<PooledHidden>(&event)) pooled = state->state;
+  });
+  return pooled;
+}
+
+// Returns a sink that appends rows of hidden states to `all`.
+inline EventSink hidden_into(std::vector<float>& all) {
+  return [&all](const Event& event) {
+    if (const auto* rows = std::get_if<PromptHidden>(&event))
+      all.insert(all.end(), rows->states.begin(), rows->states.end());
+  };
+}
+
+// Returns the hidden states of the request's prompt, [prompt, hidden_size].
+inline std::vector<float> hidden_of(Engine& engine, Request request) {
+  request.prompt_hidden = true;
+  std::vector<float> all;
+  engine.run(std::move(request), hidden_into(all));
+  return all;
+}
+
+// Returns the logits at each position, [tokens, vocab_size].
+inline std::vector<float> all_logits(Engine& engine, std::span<const TokenId> tokens) {
+  std::vector<float> all;
+  engine.logits(tokens, [&](std::size_t, std::span<const float> row) {
+    all.insert(all.end(), row.begin(), row.end());
+  });
+  return all;
 }
 
 // The tokens of every request's samples.
@@ -148,8 +189,7 @@ class ModelFolder {
  private:
   // Hash tables by folded ids must have as many as the tokenizer.
   void count_folded_tokens(std::size_t count) const {
-    std::ifstream file(path() / "config.json");
-    const std::string config(std::istreambuf_iterator<char>(file), {});
+    const std::string config = file_text(path() / "config.json");
     const std::string key = "\"engram_compressed_vocab_size\": ";
     const std::size_t place = config.find(key);
     if (place == config.npos) return;

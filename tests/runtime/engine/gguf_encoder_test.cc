@@ -8,6 +8,7 @@
 #include "tests/model/weights/gguf_copy.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/json_file.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/engine_run.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 namespace tp {
 namespace {
 
+using test::pooled_of;
 using test::run_engine;
 using Vectors = std::vector<std::vector<float>>;
 using Sequences = std::vector<std::vector<TokenId>>;
@@ -38,14 +40,6 @@ class GgufEncoder : public testing::TestWithParam<std::string> {
   const nlohmann::json input_ = reference::read_json(folder_ / "input.json");
   const nlohmann::json expected_ = reference::read_json(folder_ / "expected.json");
 };
-
-std::vector<float> pooled_of(Engine& engine, Request request) {
-  std::vector<float> pooled;
-  engine.run(std::move(request), [&](const Event& event) {
-    if (const auto* state = std::get_if<PooledHidden>(&event)) pooled = state->state;
-  });
-  return pooled;
-}
 
 void expect_near(const std::vector<float>& found, const std::vector<float>& expected, double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
@@ -152,13 +146,7 @@ std::vector<std::string> gguf_encoders() {
   return names;
 }
 
-std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Files, GgufEncoder, testing::ValuesIn(gguf_encoders()), test_name);
+INSTANTIATE_TEST_SUITE_P(Files, GgufEncoder, testing::ValuesIn(gguf_encoders()), reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

@@ -8,6 +8,7 @@
 #include "tests/reference/json_file.h"
 #include "tests/reference/seeded_weights.h"
 #include "tests/runtime/engine/engine_run.h"
+#include "tests/runtime/engine/enough_heads.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@ namespace {
 
 using nlohmann::json;
 using reference::Fixture;
+using test::fits;
 using test::GgufBuilder;
 using test::GgufConversion;
 using test::le;
@@ -37,17 +39,11 @@ std::vector<float> scores_of(const std::filesystem::path& model,
                for (const std::vector<TokenId>& row : rows) {
                  Request request = prompt_request(row);
                  request.pooling = engine.info().head_pooling;
-                 engine.run(std::move(request), [&](const Event& event) {
-                   if (const auto* pooled = std::get_if<PooledHidden>(&event))
-                     scores.push_back(engine.sequence_head(pooled->state).front());
-                 });
+                 const std::vector<float> pooled = test::pooled_of(engine, std::move(request));
+                 scores.push_back(engine.sequence_head(pooled).front());
                }
              });
   return scores;
-}
-
-bool fits(const std::filesystem::path& folder) {
-  return load_config(folder).num_attention_heads >= test::world().size();
 }
 
 // Qwen3-Reranker in the converter's form: rows of the embedding as a separate layer, and no LM head.

@@ -1,10 +1,10 @@
 // Jina Reranker 3, which reads a list of documents and a query in one prompt.
-#include "model/config/config.h"
 #include "runtime/text/list_scores.h"
 #include "runtime/text/ranking.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
+#include "tests/runtime/engine/enough_heads.h"
 #include "tests/runtime/engine/list_reranker_folder.h"
 #include "tp/mpi.h"
 
@@ -19,16 +19,14 @@ namespace {
 
 using nlohmann::json;
 using test::ListRerankerFolder;
+using test::pooled_of;
 using test::run_engine;
 
 // From the fixture's meta.json.
 constexpr double kValueTolerance = 1e-3;
 constexpr double kScoreTolerance = 1e-4;
 
-bool fits() {
-  return load_config(reference::seeded_folder("rerank", "jina-reranker-v3")).num_attention_heads >=
-         test::world().size();
-}
+bool fits() { return test::fits(reference::seeded_folder("rerank", "jina-reranker-v3")); }
 
 void expect_near(const std::vector<float>& found, const std::vector<double>& expected) {
   ASSERT_EQ(found.size(), expected.size());
@@ -47,14 +45,6 @@ Request marked_prompt() {
   return request;
 }
 
-std::vector<float> states_of(Engine& engine, Request request) {
-  std::vector<float> states;
-  engine.run(std::move(request), [&](const Event& event) {
-    if (const auto* pooled = std::get_if<PooledHidden>(&event)) states = pooled->state;
-  });
-  return states;
-}
-
 // The states depend neither on the division of the prompt into steps, nor on cached tokens.
 TEST(ListReranker, GivesTheVectorsAndScoresOfTheOriginalModellingCode) {
   if (!fits()) GTEST_SKIP() << "too few heads";
@@ -64,7 +54,7 @@ TEST(ListReranker, GivesTheVectorsAndScoresOfTheOriginalModellingCode) {
     run_engine(
         test::world(), {.model = model.path(), .prefill_chunk = chunk, .block_size = 8}, [&](Engine& engine) {
           for (int run = 0; run < 2; ++run) {
-            const ListVectors vectors = list_vectors(engine, states_of(engine, marked_prompt()));
+            const ListVectors vectors = list_vectors(engine, pooled_of(engine, marked_prompt()));
             expect_near(vectors.query, expected.at("query_embedding").get<std::vector<double>>());
             const auto documents = expected.at("doc_embeddings").get<std::vector<std::vector<double>>>();
             ASSERT_EQ(vectors.documents.size(), documents.size());
@@ -89,7 +79,7 @@ TEST(ListReranker, HasTheSameBitsOnAnyNumberOfRanks) {
     Ranking ranking(engine);
     ranking.add("which sky?", documents);
     std::vector<std::vector<float>> states;
-    for (Request& request : ranking.requests()) states.push_back(states_of(engine, std::move(request)));
+    for (Request& request : ranking.requests()) states.push_back(pooled_of(engine, std::move(request)));
     return ranking.scores(std::move(states));
   };
   if (test::world().is_root()) {

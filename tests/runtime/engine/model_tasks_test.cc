@@ -10,6 +10,7 @@
 #include "tests/reference/fixture.h"
 #include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
+#include "tests/runtime/engine/enough_heads.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,22 +21,12 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
+using test::fits;
+using test::pooled_of;
 using test::run_engine;
 using test::TemporaryDirectory;
 
 constexpr double kTolerance = 1e-4;
-
-bool fits(const std::filesystem::path& folder) {
-  return load_config(folder).num_attention_heads >= test::world().size();
-}
-
-std::vector<float> pooled_of(Engine& engine, Request request) {
-  std::vector<float> pooled;
-  engine.run(std::move(request), [&](const Event& event) {
-    if (const auto* state = std::get_if<PooledHidden>(&event)) pooled = state->state;
-  });
-  return pooled;
-}
 
 void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());

@@ -1,6 +1,7 @@
 // Texts of encoder-decoders in batches, with a cache for encoded inputs and decoder tokens.
 #include "model/config/config.h"
 #include "tests/mpi_test.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/seq2seq_run.h"
 
 #include <fstream>
@@ -202,14 +203,8 @@ TEST_P(Seq2SeqGeneration, RejectsUnsupportedRequests) {
       {.model = model.path(), .block_size = 8});
 }
 
-std::string generation_name(const testing::TestParamInfo<Seq2SeqFixture>& info) {
-  std::string name = info.param.name;
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Fixtures, Seq2SeqGeneration, testing::ValuesIn(reference::seq2seq_fixtures()),
-                         generation_name);
+                         reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

@@ -41,14 +41,7 @@ inline std::vector<float> decoder_logits(Engine& engine, const reference::Seq2Se
 
 // Returns the encoder's states, [ids, hidden_size].
 inline std::vector<float> encoder_states(Engine& engine, const reference::Seq2SeqInput& input) {
-  Request request = seq2seq_request(input);
-  request.prompt_hidden = true;
-  std::vector<float> all;
-  engine.run(std::move(request), [&](const Event& event) {
-    if (const auto* rows = std::get_if<PromptHidden>(&event))
-      all.insert(all.end(), rows->states.begin(), rows->states.end());
-  });
-  return all;
+  return hidden_of(engine, seq2seq_request(input));
 }
 
 // Continues the decoder's start, without tokens that the model's files force or ban.

@@ -4,6 +4,7 @@
 #include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/mpi_test.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/seq2seq_run.h"
 
 #include <gtest/gtest.h>
@@ -106,14 +107,8 @@ TEST_P(Seq2SeqFamily, ReadsEveryTensorOnce) {
   }
 }
 
-std::string seq2seq_name(const testing::TestParamInfo<Seq2SeqFixture>& info) {
-  std::string name = info.param.name;
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Fixtures, Seq2SeqFamily, testing::ValuesIn(reference::seq2seq_fixtures()),
-                         seq2seq_name);
+                         reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

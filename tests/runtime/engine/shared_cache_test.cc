@@ -17,7 +17,6 @@ namespace {
 using test::Continuation;
 using test::Continuations;
 using test::greedy_request;
-using test::run_all;
 using test::run_engine;
 
 // An indexer of pools in the first layer. Some pools begin in blocks of other ranks.
@@ -95,10 +94,7 @@ std::vector<Request> requests_of(std::size_t ranks) {
 
 Continuations texts_of(const EngineOptions& options, const std::vector<Request>& requests) {
   Continuations texts;
-  run_engine(test::world(), options, [&](Engine& engine) {
-    for (const Request& request : requests) engine.submit(request);
-    texts = run_all(engine);
-  });
+  run_engine(test::world(), options, [&](Engine& engine) { texts = test::answers_to(engine, requests); });
   return texts;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/gateway/job_files.h"
 #include "tests/model/weights/checkpoint_files.h"
+#include "tests/runtime/gateway/server_of_jobs.h"
 
 #include <chrono>
 #include <csignal>
@@ -22,15 +23,6 @@ namespace tp {
 namespace {
 
 using namespace std::chrono_literals;
-
-HttpOptions options() {
-  HttpOptions options{.port = 0};
-  options.route = [](const HttpRequest&) -> HttpDecision { return HttpResponse{.status = 404}; };
-  options.refuse = [](const HttpRequest&, int status, std::string_view) {
-    return HttpResponse{.status = status};
-  };
-  return options;
-}
 
 bool ends(Job& job) {
   for (int i = 0; i < 2000; ++i) {
@@ -60,7 +52,7 @@ bool has_members(const Job& job, std::size_t count) {
 }
 
 TEST(Job, ReportsItsStatusAndItsLastErrorLine) {
-  HttpServer http(options());
+  HttpServer http(test::server_of_jobs());
   Job job(http, {"sh", "-c", "echo \"tp-infer: $WORD\" >&2; exit 3"}, {"WORD=no luck"});
   ASSERT_TRUE(ends(job));
   EXPECT_EQ(job.end(), "exit status 3");
@@ -69,7 +61,7 @@ TEST(Job, ReportsItsStatusAndItsLastErrorLine) {
 }
 
 TEST(Job, ReportsAProgramThatCannotBeStarted) {
-  HttpServer http(options());
+  HttpServer http(test::server_of_jobs());
   Job job(http, {"/no/such/program"}, {});
   ASSERT_TRUE(ends(job));
   EXPECT_EQ(job.end(), "exit status 127");
@@ -79,7 +71,7 @@ TEST(Job, ReportsAProgramThatCannotBeStarted) {
 
 // A member in its own process group that ignores SIGTERM, like a rank, and a stopped member.
 TEST(Job, TakesAllMembersOfItsSessionWithIt) {
-  HttpServer http(options());
+  HttpServer http(test::server_of_jobs());
   Job job(http,
           {"bash", "-m", "-c", "(trap '' TERM; sleep 1000) & (kill -STOP $BASHPID; sleep 1000) & sleep 1000"},
           {});
@@ -92,7 +84,7 @@ TEST(Job, TakesAllMembersOfItsSessionWithIt) {
 }
 
 TEST(Job, LeavesNoProcessesWhenItEnds) {
-  HttpServer http(options());
+  HttpServer http(test::server_of_jobs());
   pid_t process = 0;
   {
     Job job(http, {"bash", "-m", "-c", "sleep 1000 & sleep 1000"}, {});

@@ -1,5 +1,7 @@
 #include "runtime/gateway/supervisor.h"
 
+#include "tests/runtime/gateway/server_of_jobs.h"
+
 #include <chrono>
 #include <future>
 #include <memory>
@@ -12,19 +14,11 @@ namespace tp {
 namespace {
 
 using namespace std::chrono_literals;
-HttpOptions options() {
-  HttpOptions options{.port = 0};
-  options.route = [](const HttpRequest&) -> HttpDecision { return HttpResponse{.status = 404}; };
-  options.refuse = [](const HttpRequest&, int status, std::string_view) {
-    return HttpResponse{.status = status};
-  };
-  return options;
-}
 
 // Returns how the supervisor of these commands ends: the reason why they can't start a server, "failing: "
 // and the last error if it keeps trying, or "ready". `is_ready`: the first job announces itself.
 std::string outcome(GatewayCommands commands, bool is_ready = false) {
-  HttpServer http(options());
+  HttpServer http(test::server_of_jobs());
   std::promise<std::string> outcome;
   bool is_known = false;
   std::unique_ptr<Supervisor> supervisor;

@@ -6,6 +6,7 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/log_softmax.h"
 #include "tests/runtime/engine/seq2seq_run.h"
 #include "tests/runtime/scheduling/leader_run.h"
 
@@ -20,15 +21,6 @@ namespace tp {
 namespace {
 
 using test::run_engine;
-
-std::vector<double> log_softmax(std::span<const float> logits) {
-  const double highest = static_cast<double>(*std::ranges::max_element(logits));
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - highest);
-  std::vector<double> row;
-  for (const float logit : logits) row.push_back(static_cast<double>(logit) - highest - std::log(sum));
-  return row;
-}
 
 // Returns the last row after a text, computed anew for every text.
 reference::RowOf rows_of(Engine& engine, const Request& asked, const std::vector<TokenId>& banned) {
@@ -51,7 +43,7 @@ reference::RowOf rows_of(Engine& engine, const Request& asked, const std::vector
       const std::span<const float> final_row = rows->row(rows->positions() - 1);
       last.assign(final_row.begin(), final_row.end());
     });
-    row = log_softmax(last);
+    row = reference::log_softmax(last);
     for (const TokenId id : banned) row[static_cast<std::size_t>(id)] = -INFINITY;
     return row;
   };

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -316,15 +317,9 @@ TEST(Canvas, CanBeCancelledBetweenPasses) {
 
 TEST(Canvas, GivesTheTextsLogitsLikeADecoder) {
   run_canvas([](Engine& engine) {
-    std::vector<float> whole;
-    engine.logits(canvas_fixture().prompt, [&](std::size_t, std::span<const float> row) {
-      whole.insert(whole.end(), row.begin(), row.end());
-    });
-    std::vector<float> part;
-    const std::vector<TokenId> begin(canvas_fixture().prompt.begin(), canvas_fixture().prompt.begin() + 9);
-    engine.logits(begin, [&](std::size_t, std::span<const float> row) {
-      part.insert(part.end(), row.begin(), row.end());
-    });
+    const std::vector<float> whole = test::all_logits(engine, canvas_fixture().prompt);
+    const std::span<const TokenId> prompt(canvas_fixture().prompt);
+    const std::vector<float> part = test::all_logits(engine, prompt.first(9));
     ASSERT_EQ(part.size(), 9 * 256U);
     for (std::size_t i = 0; i < part.size(); ++i) EXPECT_NEAR(part[i], whole[i], 1e-4) << i;
   });

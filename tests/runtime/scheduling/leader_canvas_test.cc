@@ -16,18 +16,18 @@ using test::prompt_of;
 
 // A leader for canvases of up to 8 tokens, with blocks of 4 tokens and room for the soft embeddings of two
 // canvases.
-class CanvasPasses {
+class CanvasPasses : public test::PassRun {
  public:
   explicit CanvasPasses(std::size_t blocks, std::size_t chunk = 16, std::size_t step_tokens = 32)
-      : leader({.engine = {.model = "model", .prefill_chunk = chunk, .max_sequences = 2, .max_length = 1000},
-                .vocab_size = 200,
-                .eos_token_ids = {},
-                .kind = ModelKind::diffusion,
-                .diffusion = DiffusionSpec{.mask_token = -1, .block_length = 8, .canvas = true},
-                .cache_blocks = blocks,
-                .cache = {.block_size = 4, .chunk = chunk},
-                .step_tokens = step_tokens},
-               nullptr) {}
+      : PassRun(LeaderOptions{
+            .engine = {.model = "model", .prefill_chunk = chunk, .max_sequences = 2, .max_length = 1000},
+            .vocab_size = 200,
+            .eos_token_ids = {},
+            .kind = ModelKind::diffusion,
+            .diffusion = DiffusionSpec{.mask_token = -1, .block_length = 8, .canvas = true},
+            .cache_blocks = blocks,
+            .cache = {.block_size = 4, .chunk = chunk},
+            .step_tokens = step_tokens}) {}
 
   // Adds a pass over a canvas of 8 tokens after a text of `text` tokens. `first`: the text's first token.
   RequestId add(std::size_t text, PassCanvas canvas, TokenId first = 0) {
@@ -38,28 +38,8 @@ class CanvasPasses {
       request.candidates_at.push_back(request.prompt.size());
       request.prompt.push_back(static_cast<TokenId>(150 + i));
     }
-    request.max_tokens = 0;
-    request.proposal = ProposalSettings{};
-    const auto note = [this](const Event& event) {
-      if (const auto* end = std::get_if<RequestFinished>(&event)) finished.push_back(end->request);
-    };
-    return leader.submit_pass(std::move(request), note, {.place = Pass::Place::later, .canvas = canvas});
+    return add_pass(std::move(request), {.place = Pass::Place::later, .canvas = canvas});
   }
-
-  Forward step() {
-    const PlannedStep step = leader.plan();
-    leader.check_invariants();
-    if (step.chunks.empty()) return {};
-    Outputs outputs;
-    for (const Output& output : step.forward.outputs)
-      outputs.results.emplace_back(std::vector<Proposal>(output.rows.count, Proposal{7, 0.5}));
-    leader.apply_results(step, outputs);
-    leader.check_invariants();
-    return step.forward;
-  }
-
-  Leader leader;
-  std::vector<RequestId> finished;
 };
 
 TEST(Leader, ComputesACanvasInOneStepAfterAllOfItsText) {

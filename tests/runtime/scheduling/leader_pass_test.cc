@@ -16,54 +16,33 @@ using test::prompt_of;
 constexpr RequestId kKey = 1000000;
 
 // A leader that computes each text as a whole, in blocks of 4 tokens.
-class Passes {
+class Passes : public test::PassRun {
  public:
   explicit Passes(std::size_t blocks, std::size_t step_tokens = 64)
-      : leader({.engine =
-                    {.model = "model", .prefill_chunk = step_tokens, .max_sequences = 4, .max_length = 1000},
-                .vocab_size = 200,
-                .eos_token_ids = {},
-                .kind = ModelKind::diffusion,
-                .bidirectional = true,
-                .diffusion = DiffusionSpec{},
-                .cache_blocks = blocks,
-                .cache = {.block_size = 4, .chunk = step_tokens},
-                .step_tokens = step_tokens,
-                .generates = false},
-               nullptr) {}
+      : PassRun(LeaderOptions{.engine = {.model = "model",
+                                         .prefill_chunk = step_tokens,
+                                         .max_sequences = 4,
+                                         .max_length = 1000},
+                              .vocab_size = 200,
+                              .eos_token_ids = {},
+                              .kind = ModelKind::diffusion,
+                              .bidirectional = true,
+                              .diffusion = DiffusionSpec{},
+                              .cache_blocks = blocks,
+                              .cache = {.block_size = 4, .chunk = step_tokens},
+                              .step_tokens = step_tokens,
+                              .generates = false}) {}
 
   // Adds a pass that proposes a token at the last position.
   RequestId add(std::size_t tokens, PassCache cache = {}, int priority = 0) {
     Request request;
     request.prompt = prompt_of(tokens);
-    request.max_tokens = 0;
     request.candidates_at = {tokens - 1};
-    request.proposal = ProposalSettings{};
     request.priority = priority;
-    const auto note = [this](const Event& event) {
-      if (const auto* end = std::get_if<RequestFinished>(&event)) finished.push_back(end->request);
-      if (const auto* end = std::get_if<RequestCancelled>(&event)) cancelled.push_back(end->request);
-    };
-    return leader.submit_pass(std::move(request), note, {.place = Pass::Place::later, .cache = cache});
-  }
-
-  Forward step() {
-    const PlannedStep step = leader.plan();
-    leader.check_invariants();
-    if (step.chunks.empty()) return {};
-    Outputs outputs;
-    for (const Output& output : step.forward.outputs)
-      outputs.results.emplace_back(std::vector<Proposal>(output.rows.count, Proposal{7, 0.5}));
-    leader.apply_results(step, outputs);
-    leader.check_invariants();
-    return step.forward;
+    return add_pass(std::move(request), {.place = Pass::Place::later, .cache = cache});
   }
 
   std::size_t used() const { return leader.status().used_blocks; }
-
-  Leader leader;
-  std::vector<RequestId> finished;
-  std::vector<RequestId> cancelled;
 };
 
 TEST(Leader, ContinuesInThePreviousPasssBlocksAndSendsItsContext) {

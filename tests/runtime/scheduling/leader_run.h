@@ -181,6 +181,38 @@ class LeaderRun {
   }
 };
 
+// A leader of passes, and a worker that proposes the same token at every position.
+class PassRun {
+ public:
+  explicit PassRun(LeaderOptions options) : leader(std::move(options), nullptr) {}
+
+  RequestId add_pass(Request request, const Pass& pass) {
+    request.max_tokens = 0;
+    request.proposal = ProposalSettings{};
+    const auto note = [this](const Event& event) {
+      if (const auto* end = std::get_if<RequestFinished>(&event)) finished.push_back(end->request);
+      if (const auto* end = std::get_if<RequestCancelled>(&event)) cancelled.push_back(end->request);
+    };
+    return leader.submit_pass(std::move(request), note, pass);
+  }
+
+  Forward step() {
+    const PlannedStep step = leader.plan();
+    leader.check_invariants();
+    if (step.chunks.empty()) return {};
+    Outputs outputs;
+    for (const Output& output : step.forward.outputs)
+      outputs.results.emplace_back(std::vector<Proposal>(output.rows.count, Proposal{7, 0.5}));
+    leader.apply_results(step, outputs);
+    leader.check_invariants();
+    return step.forward;
+  }
+
+  Leader leader;
+  std::vector<RequestId> finished;
+  std::vector<RequestId> cancelled;
+};
+
 // Returns the token ids first, first + 1, ...
 inline std::vector<TokenId> prompt_of(std::size_t size, TokenId first = 0) {
   std::vector<TokenId> prompt(size);

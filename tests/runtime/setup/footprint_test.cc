@@ -4,6 +4,7 @@
 #include "model/config/architectures.h"
 #include "runtime/setup/engine_setup.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/store/store_run.h"
 
@@ -62,7 +63,7 @@ TEST_P(FootprintOfFamily, IsTheMemoryOfAnEngineOnAnyRanksWithSlicesAndWithout) {
 INSTANTIATE_TEST_SUITE_P(
     Fixtures, FootprintOfFamily,
     testing::ValuesIn(test::fixtures_with_cache(reference::fixtures_of(supported_architectures()))),
-    test::name_of_fixture);
+    reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

@@ -6,6 +6,7 @@
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/packed_cache.h"
+#include "parallel/machine/file_text.h"
 #include "runtime/setup/model_identity.h"
 #include "runtime/store/files/store_fingerprint.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -16,9 +17,7 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -114,8 +113,7 @@ TEST(IdentityPlaces, NameTheCommitAndTheOptionsOfTheBuild) {
   PackedCache kept(folder.path(), {.model = "/models/some", .source = {1, 2}, .tp = {0, 1}});
   kept.rebuild();
   EXPECT_EQ(kept.finish(), "");
-  std::ifstream file(folder.path() / folder.files().at(0), std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::string bytes = file_text(folder.path() / folder.files().at(0));
   EXPECT_NE(bytes.find(build), std::string::npos) << "the file's first page names the build";
 }
 

@@ -1,5 +1,6 @@
 // A draft model never changes a text. It agrees with the model as often as common noise allows, so a model
 // always agrees with itself.
+#include "parallel/machine/file_text.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
@@ -8,8 +9,6 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -200,8 +199,7 @@ TEST(DraftModel, RefusesOtherTokensOfTheSameNumber) {
   const ModelFolder folder(fixture);
   const ModelFolder other(fixture);
   if (test::world().is_root()) {
-    std::ifstream file(folder.path() / "tokenizer.json");
-    std::string tokenizer{std::istreambuf_iterator<char>(file), {}};
+    std::string tokenizer = file_text(folder.path() / "tokenizer.json");
     const auto place = tokenizer.find("\"ac\":2,");
     ASSERT_NE(place, std::string::npos);
     tokenizer.replace(place, 4, "\"a!\"");

@@ -4,6 +4,7 @@
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/model/weights/read_tensor.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -107,8 +108,7 @@ class DrafterFile {
     if (!stored_->contains(name)) return;
     const std::vector<std::size_t> shape = stored_->find_raw(name)->tensor.shape;
     const MatrixShape matrix{shape.size() == 2 ? shape[0] : 1, shape.back()};
-    std::vector<float> values(matrix.size());
-    stored_->read(name, matrix, TensorSlice::whole(matrix), {values.data(), matrix.rows, matrix.columns});
+    std::vector<float> values = read_whole(*stored_, name, matrix);
     if (is_rotated) {
       const std::vector<float> halves = values;
       const std::size_t half = config_.head_dim / 2;

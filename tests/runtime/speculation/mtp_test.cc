@@ -175,10 +175,7 @@ TEST(Mtp, WorksWithHalfBatchesAndHiddenStatesOfRequests) {
     run_engine(test::world(), options, [&](Engine& engine) {
       for (int round = 0; round < 2; ++round) {
         engine.submit(greedy_request(test::repetitive_prompt(fixture, 20, 5 + round), 12));
-        engine.submit(embedded, [&](const Event& event) {
-          if (const auto* some = std::get_if<PromptHidden>(&event))
-            states.insert(states.end(), some->states.begin(), some->states.end());
-        });
+        engine.submit(embedded, test::hidden_into(states));
         run_all(engine);
       }
     });

@@ -70,11 +70,6 @@ inline std::vector<Request> speculated_requests(const reference::Fixture& fixtur
   return requests;
 }
 
-inline Continuations answers_to(Engine& engine, const std::vector<Request>& requests) {
-  for (const Request& request : requests) engine.submit(request);
-  return run_all(engine);
-}
-
 inline void expect_same_answer(const Continuation& found, const Continuation& expected) {
   EXPECT_EQ(found.tokens, expected.tokens);
   EXPECT_EQ(found.text, expected.text);

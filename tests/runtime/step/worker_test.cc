@@ -4,6 +4,7 @@
 #include "model/config/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/reference/log_softmax.h"
 #include "tp/mpi.h"
 
 #include <algorithm>
@@ -49,15 +50,6 @@ class TestedWorker {
   Worker worker_;
 };
 
-std::vector<double> log_softmax(std::span<const float> logits) {
-  const double highest = *std::ranges::max_element(logits);
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - highest);
-  std::vector<double> result;
-  for (const float logit : logits) result.push_back(logit - highest - std::log(sum));
-  return result;
-}
-
 std::span<const float> row_of(const StoredFixture& fixture, std::size_t row) {
   return {fixture.logits.view().row(row), fixture.logits.view().columns()};
 }
@@ -75,7 +67,7 @@ TEST(Worker, GivesAllOutputsOfOnePassTogether) {
   const auto& candidates = std::get<std::vector<RowCandidates>>(results[0]);
   ASSERT_EQ(candidates.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::vector<double> expected = log_softmax(row_of(fixture, 3 + i));
+    const std::vector<double> expected = reference::log_softmax(row_of(fixture, 3 + i));
     std::vector<double> sorted = expected;
     std::ranges::sort(sorted, std::greater());
     ASSERT_EQ(candidates[i].best.size(), 5U);
@@ -92,7 +84,7 @@ TEST(Worker, GivesAllOutputsOfOnePassTogether) {
   ASSERT_EQ(scores.size(), 3U);
   const std::size_t targets[] = {1, 2, 319};
   for (std::size_t i = 0; i < 3; ++i)
-    EXPECT_NEAR(scores[i], log_softmax(row_of(fixture, 7 + i))[targets[i]], 2 * kLogitTolerance);
+    EXPECT_NEAR(scores[i], reference::log_softmax(row_of(fixture, 7 + i))[targets[i]], 2 * kLogitTolerance);
   const auto& rows = std::get<WholeRows>(results[2]);
   EXPECT_EQ(rows.columns, 320U);
   ASSERT_EQ(rows.values.size(), 2 * 320U);

@@ -52,7 +52,6 @@ class FakeStores {
     return reports;
   }
 
-  std::size_t loaded() const { return loaded_; }
   std::size_t failed() const { return failed_; }
   std::size_t cancelled() const { return cancelled_; }
 
@@ -103,7 +102,6 @@ class FakeStores {
       if (file == files_.all.end() || random_.integer(0, 19) == 0 || !read(run, file->second))
         return ++failed_, i;
     }
-    ++loaded_;
     return task.runs.size();
   }
 
@@ -136,7 +134,6 @@ class FakeStores {
   std::size_t block_size_;
   std::size_t groups_;
   std::vector<Rank> ranks_;
-  std::size_t loaded_ = 0;
   std::size_t failed_ = 0;
   std::size_t cancelled_ = 0;
 };

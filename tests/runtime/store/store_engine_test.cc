@@ -1,6 +1,7 @@
 // One engine stores prompts, and another one with different ranks reads them. The results equal those of
 // computed prompts.
 #include "model/config/architectures.h"
+#include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/store/store_run.h"
 
@@ -293,7 +294,7 @@ TEST(Store, DoesNotAnswerForAModelThatWasEdited) {
 INSTANTIATE_TEST_SUITE_P(
     Fixtures, StoredFamily,
     testing::ValuesIn(test::fixtures_with_cache(reference::fixtures_of(supported_architectures()))),
-    test::name_of_fixture);
+    reference::name_of_fixture);
 
 }  // namespace
 }  // namespace tp

@@ -1,7 +1,6 @@
 // Files of recurrent states contain only the rows in use at their position, and they give the same bits as
 // computed prompts.
 #include "runtime/store/files/run_file.h"
-#include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/store/store_run.h"
 
 #include <algorithm>

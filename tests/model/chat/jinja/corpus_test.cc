@@ -1,10 +1,10 @@
 // Templates in the style of published ones, with many conversations, against Jinja2's results. The script
 // tests/data/chat_templates/generate.py writes these.
+#include "parallel/machine/file_text.h"
 #include "tests/model/chat/jinja/rendering.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <vector>
 
 namespace tp::jinja {
@@ -38,16 +38,11 @@ std::vector<Json> conversations() {
   return all;
 }
 
-std::string source_of(const std::string& name) {
-  std::ifstream file(folder() / (name + ".jinja"));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 class ChatTemplateCorpus : public testing::TestWithParam<std::string> {};
 
 TEST_P(ChatTemplateCorpus, RendersAsJinja2Does) {
   static const Json expected = read_json(folder() / "expected.json");
-  const std::string source = source_of(GetParam());
+  const std::string source = file_text(folder() / (GetParam() + ".jinja"));
   const Json& results = expected.at(GetParam());
   const std::vector<Json> all = conversations();
   ASSERT_EQ(results.size(), all.size());

@@ -7,6 +7,7 @@
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
+#include "tests/reference/stored_weights.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -34,10 +35,7 @@ BlockNames names_of_latent_attention() {
 }
 
 Matrix stored(const WeightSource& source, const std::string& name, std::size_t rows, std::size_t columns) {
-  std::vector<float> values(rows * columns);
-  const TensorView<float> view(values.data(), rows, columns);
-  source.read(name + ".weight", {rows, columns}, TensorSlice::whole({rows, columns}), view);
-  return Matrix(view);
+  return reference::stored(source, name + ".weight", {rows, columns});
 }
 
 Matrix columns_of(const Matrix& x, std::size_t begin, std::size_t count) {

@@ -2,8 +2,8 @@
 #include "model/layers/attention/mamba1.h"
 
 #include "model/memory/state_cache.h"
-#include "parallel/exchange/collectives.h"
 #include "tests/model/kernels/expect_close.h"
+#include "tests/model/layers/attention/mixer_run.h"
 #include "tests/model/weights/memory_weights.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/delta_rule.h"
@@ -54,10 +54,7 @@ struct MixerWeights {
   explicit MixerWeights(const Mamba1Spec& spec) {
     Random random(spec.channels);
     const auto add = [&](const std::string& name, std::size_t rows, std::size_t columns, float scale) {
-      std::vector<float> values = random.numbers(rows * columns);
-      for (float& value : values) value *= scale;
-      source.add(name, {rows, columns}, values);
-      return values;
+      return test::add_random(source, random, name, {rows, columns}, scale);
     };
     in = add("in.weight", 2 * spec.channels, kHidden, 0.5F);
     taps = add("conv.weight", spec.channels, kTaps, 1.0F);
@@ -77,52 +74,22 @@ struct MixerWeights {
   std::vector<std::vector<float>> gains;
 };
 
-// y = x . weight^T, where x are the first columns of `all`.
-Matrix product(const Matrix& all, const std::vector<float>& weight, std::size_t columns) {
-  Matrix y(all.rows, weight.size() / columns);
-  for (std::size_t row = 0; row < y.rows; ++row) {
-    for (std::size_t o = 0; o < y.columns; ++o) {
-      for (std::size_t i = 0; i < columns; ++i) y(row, o) += all(row, i) * weight[o * columns + i];
-    }
-  }
-  return y;
-}
-
-// Convolves the first half of the columns.
-Matrix convolved_half(const MixerWeights& weights, const Matrix& projected) {
-  Matrix mixed(projected.rows, weights.conv_bias.size());
-  for (std::size_t channel = 0; channel < mixed.columns; ++channel) {
-    std::vector<double> values;
-    for (std::size_t row = 0; row < mixed.rows; ++row) values.push_back(projected(row, channel));
-    const std::span taps(weights.taps.data() + channel * kTaps, kTaps);
-    for (std::size_t row = 0; row < mixed.rows; ++row)
-      mixed(row, channel) =
-          reference::silu(reference::convolved(values, taps, row) + weights.conv_bias[channel]);
-  }
-  return mixed;
-}
-
 // Normalizes the vector of dt, B and C.
 void norm_parts(const MixerWeights& weights, Matrix& parts) {
-  for (std::size_t row = 0; row < parts.rows; ++row) {
-    std::size_t first = 0;
-    for (const std::vector<float>& gain : weights.gains) {
-      double squares = 0.0;
-      for (std::size_t i = 0; i < gain.size(); ++i) squares += parts(row, first + i) * parts(row, first + i);
-      const double scale = 1.0 / std::sqrt(squares / static_cast<double>(gain.size()) + kEps);
-      for (std::size_t i = 0; i < gain.size(); ++i) parts(row, first + i) *= scale * gain[i];
-      first += gain.size();
-    }
+  std::size_t first = 0;
+  for (const std::vector<float>& gain : weights.gains) {
+    test::norm_columns(parts, first, gain, kEps);
+    first += gain.size();
   }
 }
 
 // One sequence's whole output.
 Matrix naive_mixer(const Mamba1Spec& spec, const MixerWeights& weights, const Matrix& x) {
-  const Matrix projected = product(x, weights.in, kHidden);
-  const Matrix mixed = convolved_half(weights, projected);
-  Matrix parts = product(mixed, weights.x, spec.channels);
+  const Matrix projected = test::product(x, weights.in, kHidden);
+  const Matrix mixed = test::convolved_channels(projected, 0, weights.taps, weights.conv_bias);
+  Matrix parts = test::product(mixed, weights.x, spec.channels);
   if (spec.norm) norm_parts(weights, parts);
-  const Matrix steps = product(parts, weights.dt, kRank);
+  const Matrix steps = test::product(parts, weights.dt, kRank);
   Matrix y(x.rows, spec.channels);
   for (std::size_t channel = 0; channel < spec.channels; ++channel) {
     std::vector<double> state(kState, 0.0);
@@ -137,7 +104,7 @@ Matrix naive_mixer(const Mamba1Spec& spec, const MixerWeights& weights, const Ma
       y(row, channel) = sum * reference::silu(projected(row, spec.channels + channel));
     }
   }
-  return product(y, weights.out, spec.channels);
+  return test::product(y, weights.out, spec.channels);
 }
 
 // The mixer's output of a sequence whose tokens come in steps of these sizes. Collective over `comm`.
@@ -146,21 +113,7 @@ std::vector<float> run_mixer(Communicator& comm, const Mamba1Spec& spec, const M
   WeightLoader loader(weights.source, {comm.rank(), comm.size()}, WeightType::f32, {},
                       WeightLoader::Mode::weights, spec.units());
   const Mamba1 mixer(loader, spec, kHidden, mixer_names());
-  const std::vector<std::size_t> floats = {mixer.state_floats()};
-  const StateCache states(floats, 1);
-  std::vector<float> all(x.rows() * kHidden);
-  std::size_t first = 0;
-  for (const std::size_t tokens : steps) {
-    Workspace workspace(1 << 20);
-    Batch batch;
-    batch.spans = {{{.first_token = 0, .tokens = tokens, .start_position = first, .block_table = {}}}};
-    batch.states = {{.slot = 0}};
-    const StepContext step{.batch = batch, .workspace = workspace, .states = states.layer(0), .comm = &comm};
-    const TensorView<float> out(all.data() + first * kHidden, tokens, kHidden);
-    all_reduce(comm, mixer(x.rows_from(first, tokens), step), out);
-    first += tokens;
-  }
-  return all;
+  return test::run_layer(comm, mixer, mixer.state_floats(), x, steps);
 }
 
 constexpr std::size_t kSteps[] = {4, 1, 1, 7};

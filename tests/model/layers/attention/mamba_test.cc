@@ -1,9 +1,8 @@
 // The Mamba-2 mixer against its formulas in double precision, on any number of ranks.
 #include "model/layers/attention/mamba.h"
 
-#include "model/memory/state_cache.h"
-#include "parallel/exchange/collectives.h"
 #include "tests/model/kernels/expect_close.h"
+#include "tests/model/layers/attention/mixer_run.h"
 #include "tests/model/weights/memory_weights.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/delta_rule.h"
@@ -62,10 +61,7 @@ struct MixerWeights {
     const std::size_t inner = spec.num_heads * kHeadDim;
     const std::size_t channels = inner + 2 * spec.num_groups * kState;
     const auto add = [&](const std::string& name, std::size_t rows, std::size_t columns, float scale) {
-      std::vector<float> values = random.numbers(rows * columns);
-      for (float& value : values) value *= scale;
-      source.add(name, {rows, columns}, values);
-      return values;
+      return test::add_random(source, random, name, {rows, columns}, scale);
     };
     in = add("in.weight", inner + channels + spec.num_heads, kHidden, 0.5F);
     taps = add("conv.weight", channels, kTaps, 1.0F);
@@ -81,22 +77,11 @@ struct MixerWeights {
   std::vector<float> in, taps, conv_bias, dt_bias, rate, direct, gain, out;
 };
 
-// y = x . weight^T
-Matrix product(const Matrix& x, const std::vector<float>& weight) {
-  Matrix y(x.rows, weight.size() / x.columns);
-  for (std::size_t row = 0; row < y.rows; ++row) {
-    for (std::size_t o = 0; o < y.columns; ++o) {
-      for (std::size_t i = 0; i < x.columns; ++i) y(row, o) += x(row, i) * weight[o * x.columns + i];
-    }
-  }
-  return y;
-}
-
 // The columns of z, x, B, C and dt of all heads, times their factors.
 Matrix projected(const MambaSpec& spec, const MixerWeights& weights, const Matrix& x) {
   const std::size_t inner = spec.num_heads * kHeadDim;
   const std::size_t state = spec.num_groups * kState;
-  Matrix y = product(x, weights.in);
+  Matrix y = test::product(x, weights.in, kHidden);
   const std::size_t ends[] = {inner, 2 * inner, 2 * inner + state, 2 * inner + 2 * state, y.columns};
   for (std::size_t row = 0; row < y.rows; ++row) {
     for (std::size_t part = 0, i = 0; part < 5; ++part) {
@@ -106,29 +91,10 @@ Matrix projected(const MambaSpec& spec, const MixerWeights& weights, const Matri
   return y;
 }
 
-Matrix convolved_channels(const MixerWeights& weights, const Matrix& y, std::size_t first) {
-  Matrix mixed(y.rows, weights.conv_bias.size());
-  for (std::size_t channel = 0; channel < mixed.columns; ++channel) {
-    std::vector<double> values;
-    for (std::size_t row = 0; row < y.rows; ++row) values.push_back(y(row, first + channel));
-    const std::span taps(weights.taps.data() + channel * kTaps, kTaps);
-    for (std::size_t row = 0; row < y.rows; ++row)
-      mixed(row, channel) =
-          reference::silu(reference::convolved(values, taps, row) + weights.conv_bias[channel]);
-  }
-  return mixed;
-}
-
 void norm_groups(const MambaSpec& spec, const MixerWeights& weights, Matrix& y) {
   const std::size_t size = y.columns / spec.norm_groups;
-  for (std::size_t row = 0; row < y.rows; ++row) {
-    for (std::size_t first = 0; first < y.columns; first += size) {
-      double squares = 0.0;
-      for (std::size_t i = first; i < first + size; ++i) squares += y(row, i) * y(row, i);
-      const double scale = 1.0 / std::sqrt(squares / static_cast<double>(size) + kEps);
-      for (std::size_t i = first; i < first + size; ++i) y(row, i) *= scale * weights.gain[i];
-    }
-  }
+  for (std::size_t first = 0; first < y.columns; first += size)
+    test::norm_columns(y, first, std::span(weights.gain).subspan(first, size), kEps);
 }
 
 // One sequence's whole output.
@@ -136,7 +102,7 @@ Matrix naive_mixer(const MambaSpec& spec, const MixerWeights& weights, const Mat
   const std::size_t inner = spec.num_heads * kHeadDim;
   const std::size_t state = spec.num_groups * kState;
   const Matrix all = projected(spec, weights, x);
-  const Matrix mixed = convolved_channels(weights, all, inner);
+  const Matrix mixed = test::convolved_channels(all, inner, weights.taps, weights.conv_bias);
   Matrix y(x.rows, inner);
   for (std::size_t head = 0; head < spec.num_heads; ++head) {
     reference::MambaHead recurrence(kHeadDim, kState);
@@ -157,7 +123,7 @@ Matrix naive_mixer(const MambaSpec& spec, const MixerWeights& weights, const Mat
   }
   if (spec.norm) norm_groups(spec, weights, y);
   for (double& value : y.values) value *= static_cast<double>(spec.output_scale);
-  return product(y, weights.out);
+  return test::product(y, weights.out, inner);
 }
 
 // The mixer's output of a sequence whose tokens come in steps of these sizes. Collective over `comm`.
@@ -166,21 +132,7 @@ std::vector<float> run_mixer(Communicator& comm, const MambaSpec& spec, const Mi
   WeightLoader loader(weights.source, {comm.rank(), comm.size()}, WeightType::f32, {},
                       WeightLoader::Mode::weights, spec.num_heads);
   const Mamba mixer(loader, spec, kHidden, mixer_names());
-  const std::vector<std::size_t> floats = {mixer.state_floats()};
-  const StateCache states(floats, 1);
-  std::vector<float> all(x.rows() * kHidden);
-  std::size_t first = 0;
-  for (const std::size_t tokens : steps) {
-    Workspace workspace(1 << 20);
-    Batch batch;
-    batch.spans = {{{.first_token = 0, .tokens = tokens, .start_position = first, .block_table = {}}}};
-    batch.states = {{.slot = 0}};
-    const StepContext step{.batch = batch, .workspace = workspace, .states = states.layer(0), .comm = &comm};
-    const TensorView<float> out(all.data() + first * kHidden, tokens, kHidden);
-    all_reduce(comm, mixer(x.rows_from(first, tokens), step), out);
-    first += tokens;
-  }
-  return all;
+  return test::run_layer(comm, mixer, mixer.state_floats(), x, steps);
 }
 
 constexpr std::size_t kSteps[] = {4, 1, 1, 7};

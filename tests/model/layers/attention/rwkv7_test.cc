@@ -5,6 +5,7 @@
 #include "model/memory/state_cache.h"
 #include "parallel/exchange/collectives.h"
 #include "tests/model/kernels/expect_close.h"
+#include "tests/model/layers/attention/mixer_run.h"
 #include "tests/model/weights/memory_weights.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
@@ -60,10 +61,7 @@ struct MixWeights {
   MixWeights(const Rwkv7Spec& spec, bool mixes_in_one = false) : hidden(spec.num_heads * spec.head_dim) {
     Random random(hidden + (spec.is_first ? 1 : 0));
     const auto add = [&](const std::string& name, std::size_t rows, std::size_t columns, float scale) {
-      std::vector<float> values = random.numbers(rows * columns);
-      for (float& value : values) value *= scale;
-      source.add(name, {rows, columns}, values);
-      all[name] = values;
+      all[name] = test::add_random(source, random, name, {rows, columns}, scale);
     };
     std::vector<float> mixes;
     for (const std::string input : {"r", "w", "k", "v", "a", "g"}) {
@@ -97,14 +95,9 @@ struct MixWeights {
 
 // y = x . weight^T (+ bias)
 Matrix product(const MixWeights& weights, const Matrix& x, const std::string& layer, bool bias = false) {
-  const std::vector<float>& weight = weights.all.at(layer + ".weight");
-  Matrix y(x.rows, weight.size() / x.columns);
-  for (std::size_t row = 0; row < y.rows; ++row) {
-    for (std::size_t o = 0; o < y.columns; ++o) {
-      if (bias) y(row, o) = weights.all.at(layer + ".bias")[o];
-      for (std::size_t i = 0; i < x.columns; ++i) y(row, o) += x(row, i) * weight[o * x.columns + i];
-    }
-  }
+  Matrix y = test::product(x, weights.all.at(layer + ".weight"), x.columns);
+  for (std::size_t i = 0; bias && i < y.values.size(); ++i)
+    y.values[i] += weights.all.at(layer + ".bias")[i % y.columns];
   return y;
 }
 
@@ -241,9 +234,7 @@ Outputs run_mixes(Communicator& comm, std::size_t heads, TensorView<const float>
   std::size_t begin = 0;
   for (const std::size_t tokens : steps) {
     Workspace workspace(1 << 20);
-    Batch batch;
-    batch.spans = {{{.first_token = 0, .tokens = tokens, .start_position = begin, .block_table = {}}}};
-    batch.states = {{.slot = 0}};
+    const Batch batch = test::batch_of_one(tokens, begin);
     StepContext step{.batch = batch,
                      .workspace = workspace,
                      .states = states.layer(0),
@@ -324,22 +315,10 @@ TEST(Rwkv7Mlp, ReadsTheTokenBefore) {
   const PlainMlp mlp(
       loader, {.intermediate_size = kInner, .activation = Activation::relu_squared, .token_shift = true},
       weights.hidden, mix_names());
-  const std::vector<std::size_t> floats = {mlp.token_shift()->state_floats()};
-  const StateCache states(floats, 1);
   Random random(6);
   const RandomTensor x(random, kTokens, weights.hidden);
-  std::vector<float> found(kTokens * weights.hidden);
-  std::size_t begin = 0;
-  for (const std::size_t tokens : kSteps) {
-    Workspace workspace(1 << 20);
-    Batch batch;
-    batch.spans = {{{.first_token = 0, .tokens = tokens, .start_position = begin, .block_table = {}}}};
-    batch.states = {{.slot = 0}};
-    const StepContext step{.batch = batch, .workspace = workspace, .states = states.layer(0), .comm = &comm};
-    all_reduce(comm, mlp(x.view().rows_from(begin, tokens), step),
-               TensorView<float>(found.data() + begin * weights.hidden, tokens, weights.hidden));
-    begin += tokens;
-  }
+  const std::vector<float> found =
+      test::run_layer(comm, mlp, mlp.token_shift()->state_floats(), x.view(), kSteps);
   const Matrix inner = each(product(weights, shifted(weights, Matrix(x.view()), "ffn.x_k"), "ffn.key"),
                             [](double sum) { return sum > 0.0 ? sum * sum : 0.0; });
   EXPECT_CLOSE(TensorView<const float>(found.data(), kTokens, weights.hidden),

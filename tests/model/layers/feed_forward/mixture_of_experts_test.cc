@@ -7,6 +7,7 @@
 #include "tests/reference/experts.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
+#include "tests/reference/stored_weights.h"
 
 #include <cstring>
 
@@ -20,6 +21,7 @@ namespace {
 using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
+using reference::stored;
 
 // Results are near 1, as sums of some 100 products. float32 keeps them to 1e-6.
 constexpr double kTolerance = 1e-5;
@@ -35,13 +37,6 @@ BlockNames names_of_experts() {
                    .experts = "experts.",
                    .parts = {"gate", "up", "down"}};
   return names;
-}
-
-Matrix stored(const WeightSource& source, const std::string& name, MatrixShape shape) {
-  std::vector<float> values(shape.size());
-  const TensorView<float> view(values.data(), shape.rows, shape.columns);
-  source.read(name, shape, TensorSlice::whole(shape), view);
-  return Matrix(view);
 }
 
 reference::ExpertWeights weights_of_expert(const WeightSource& source, const GatedMlpNames& names,

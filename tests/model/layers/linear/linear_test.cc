@@ -7,6 +7,7 @@
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
+#include "tests/reference/stored_weights.h"
 
 #include <cstring>
 
@@ -18,17 +19,11 @@ namespace {
 using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
+using reference::stored;
 
 // Weights have a standard deviation of 1/sqrt(in_features) and inputs are in [-1, 1). So sums are near 1, and
 // float32 keeps them to some 1e-6 in any order.
 constexpr double kTolerance = 5e-6;
-
-Matrix stored(const WeightSource& source, const std::string& name, MatrixShape shape) {
-  std::vector<float> values(shape.size());
-  const TensorView<float> view(values.data(), shape.rows, shape.columns);
-  source.read(name, shape, TensorSlice::whole(shape), view);
-  return Matrix(view);
-}
 
 Matrix unsharded(const WeightSource& source, const std::string& layer, MatrixShape shape, const Matrix& x,
                  bool bias) {

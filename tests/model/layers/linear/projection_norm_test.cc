@@ -4,6 +4,7 @@
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "parallel/shard/shard.h"
 #include "tests/model/kernels/expect_close.h"
+#include "tests/model/weights/read_tensor.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
@@ -42,8 +43,7 @@ BlockNames names() {
 }
 
 std::vector<double> gain_of(const WeightSource& source, const std::string& name, std::size_t size) {
-  std::vector<float> gain(size);
-  source.read(name, {1, size}, TensorSlice::whole({1, size}), TensorView<float>(gain.data(), 1, size));
+  const std::vector<float> gain = test::read_whole(source, name, {1, size});
   return {gain.begin(), gain.end()};
 }
 
