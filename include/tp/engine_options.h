@@ -58,7 +58,7 @@ struct EngineOptions {
   TwoBatchOverlap two_batch_overlap = TwoBatchOverlap::automatic;
   // If true, the ranks of a host that read the same KV head keep one copy of its cache, provided that they
   // can share memory. If false, each rank keeps its own copy. Results don't depend on this option, except in
-  // the last bits if the processor lacks AVX2 and same_bits is false.
+  // the last bits with portable kernels on x86 if same_bits is false.
   bool kv_slices = true;
   // Number of random features that approximate attention in layers without a window; 0: exact attention. The
   // cost of a token then doesn't grow with its position, but results are approximate.
@@ -72,8 +72,8 @@ struct EngineOptions {
   std::filesystem::path packed_cache{};
   // Folder where the keys, values and states of long prompts are stored, so that later engines read them
   // instead of computing them; empty: not stored. Engines on any number of ranks may share the folder, and
-  // each host may have its own. With same_bits, results equal the results of computed prompts. Only for
-  // decoders without a pipeline.
+  // each host may have its own. With same_bits, results equal the results of computed prompts. Not for
+  // encoders, encoder-decoders, models that compute whole inputs, or pipelines.
   std::filesystem::path kv_store{};
   std::uint64_t kv_store_size = 0;  // bytes that the folder may have; 0: 20 GB or a tenth of the disk
   std::size_t kv_store_min = 1024;  // shorter prompts, in tokens, are not stored
