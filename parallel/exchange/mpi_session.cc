@@ -202,7 +202,11 @@ std::string mpi_library() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   const std::string whole(text, static_cast<std::size_t>(length));
-  return whole.substr(0, whole.find_first_of(",\n"));
+  std::string name = whole.substr(0, whole.find_first_of(",\n"));
+  constexpr std::string_view kLabel = " Version:\t";  // MPICH's
+  if (const std::size_t place = name.find(kLabel); place != name.npos)
+    name.replace(place, kLabel.size(), " ");
+  return name;
 }
 
 }  // namespace tp

@@ -36,8 +36,8 @@ class MpiSession {
   std::size_t size_ = 1;
 };
 
-// The MPI library's name and version, such as "Open MPI v4.1.4": the library's version string, up to the
-// first comma or newline.
+// The MPI library's name and version, such as "Open MPI v4.1.4" or "MPICH 4.0.2": the library's version
+// string, up to the first comma or newline.
 std::string mpi_library();
 
 }  // namespace tp
