@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Starts a server, sends it random requests of all kinds for a long time, and checks every answer and what is left of it.
 
-  bench/serve/soak.py                                       20,000 requests to three ranks: about half an hour
+  bench/serve/soak.py                                       20,000 requests to three ranks: some minutes
   bench/serve/soak.py --requests 500 --seed 7
   bench/serve/soak.py --mpirun "" --program build/bin/tp-infer     without mpirun
 
