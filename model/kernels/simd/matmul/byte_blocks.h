@@ -110,13 +110,12 @@ template <class Block, std::size_t T, std::size_t N, class End>
 #if defined(TP_HAS_BYTE_MATRICES)
     // For one token, half of each product would be lost.
     constexpr bool kHasRowPairs = T > 1;
-    if constexpr (kHasRowPairs)
-      sum_row_pairs(
-          blocks, g, x,
-          [&](std::size_t t) {
-            return Block::kIsBiased && kBiasedDotIsExact ? IntVector{} : terms.begin(t, group);
-          },
-          sums);
+    if constexpr (kHasRowPairs) {
+      const auto first = [&](std::size_t t) {
+        return Block::kIsBiased && kBiasedDotIsExact ? IntVector{} : terms.begin(t, group);
+      };
+      sum_row_pairs(blocks, g, x, first, sums);
+    }
 #else
     constexpr bool kHasRowPairs = false;
 #endif

@@ -31,11 +31,10 @@ void int8(const PanelProduct& p) {
           sizeof(Int8Block)});
 }
 
-#if defined(TP_HAS_BF16_MATRICES)
-// Two tokens at a time, and two pairs of features.
+#if defined(__AVX512BF16__) || defined(TP_HAS_BF16_MATRICES)
 template <class Sums>
 struct Bf16PairTile {
-  static constexpr std::size_t kTokens = 4;
+  static constexpr std::size_t kTokens = kParts == 1 ? 8 : 4;
   static constexpr std::size_t kSumsPerToken = 1;
 
   const PanelProduct& p;
@@ -51,6 +50,8 @@ struct Bf16PairTile {
                     __attribute__((always_inline)) { run_leaf<T, N>(x, pairs, leaf, weights, results); });
   }
 
+#if defined(TP_HAS_BF16_MATRICES)
+  // Two tokens at a time, and two pairs of features.
   template <std::size_t T, std::size_t N>
   [[gnu::always_inline]] void run_leaf(const std::uint32_t* x, std::size_t pairs, const Leaf& leaf,
                                        const unsigned char* (&weights)[N],
@@ -92,26 +93,7 @@ struct Bf16PairTile {
     }
     results.take(of_tokens, leaf);
   }
-};
-#elif defined(__AVX512BF16__)
-template <class Sums>
-struct Bf16PairTile {
-  static constexpr std::size_t kTokens = 8;
-  static constexpr std::size_t kSumsPerToken = 1;
-
-  const PanelProduct& p;
-
-  template <std::size_t T, std::size_t N>
-  void run(const Pass& pass) const {
-    const std::size_t pairs = p.in_features / 2;
-    const std::uint32_t* x = p.x_pairs + pass.token * pairs;
-    const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
-    typename Sums::template Results<T, N> results(p, pass);
-    results.sum([&](const Leaf& leaf)
-                    __attribute__((always_inline)) { run_leaf<T, N>(x, pairs, leaf, weights, results); });
-  }
-
+#else
   template <std::size_t T, std::size_t N>
   [[gnu::always_inline]] void run_leaf(const std::uint32_t* x, std::size_t pairs, const Leaf& leaf,
                                        const unsigned char* (&weights)[N],
@@ -136,10 +118,8 @@ struct Bf16PairTile {
     }
     results.take(sums, leaf);
   }
-};
 #endif
-
-#if defined(__AVX512BF16__) || defined(TP_HAS_BF16_MATRICES)
+};
 void bf16_pairs(const PanelProduct& p) {
   if (p.sums != nullptr) return run_panels(Bf16PairTile<LeafSums>{p});
   run_panels(Bf16PairTile<Floats>{p});

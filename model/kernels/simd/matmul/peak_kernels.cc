@@ -59,84 +59,60 @@ Register hidden(Register value) {
   return value;
 }
 
-template <class Register>
-void discard(const Register (&sums)[kChains]) {
+// Adds products to independent sums, `rounds` times each: multiply(sum) returns the next sum. Returns the
+// number of multiplications and additions; `products` is that of the multiplications of one instruction.
+template <class Register, class Multiply>
+[[gnu::always_inline]] inline double run_chains(std::size_t rounds, std::size_t products,
+                                                const Multiply& multiply) {
+  Register sums[kChains];
+  for (Register& sum : sums) sum = hidden(Register{});
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (Register& sum : sums) sum = multiply(sum);
+  }
   for (const Register& sum : sums) asm volatile("" : : TP_IN_VECTOR(sum));
+  return 2.0 * static_cast<double>(products * kChains) * static_cast<double>(rounds);
 }
 
 double multiply_f32(std::size_t rounds) {
   const FloatRegister factor = hidden(FloatRegister{} + 1.0F);
-  FloatRegister sums[kChains];
-  for (FloatRegister& sum : sums) sum = hidden(FloatRegister{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (FloatRegister& sum : sums) sum += factor * factor;
-  }
-  discard(sums);
-  return 2.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+  return run_chains<FloatRegister>(rounds, kRegisterLanes,
+                                   [=](const FloatRegister& sum) { return sum + factor * factor; });
 }
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(TP_HAS_BF16_MATRICES)
 double multiply_bf16(std::size_t rounds) {
-  const auto factor = (__m512bh)hidden(WordRegister{} + 0x3f803f80U);
-  __m512 sums[kChains];
-  for (__m512& sum : sums) sum = hidden(__m512{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, factor, factor);
-  }
-  discard(sums);
-  return 4.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
-}
-constexpr auto kMultiplyBf16 = multiply_bf16;
-#elif defined(TP_HAS_BF16_MATRICES)
-double multiply_bf16(std::size_t rounds) {
-  const auto factor = (uint8x16_t)hidden(WordRegister{} + 0x3f803f80U);
-  FloatRegister sums[kChains];
-  for (FloatRegister& sum : sums) sum = hidden(FloatRegister{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (FloatRegister& sum : sums) sum = (FloatRegister)neon_multiply_rows((float32x4_t)sum, factor, factor);
-  }
-  discard(sums);
-  return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+  const WordRegister factor = hidden(WordRegister{} + 0x3f803f80U);
+#if defined(TP_HAS_BF16_MATRICES)
+  return run_chains<float32x4_t>(rounds, 4 * kRegisterLanes, [=](float32x4_t sum) {
+    return neon_multiply_rows(sum, (uint8x16_t)factor, (uint8x16_t)factor);
+  });
+#else
+  return run_chains<__m512>(rounds, 2 * kRegisterLanes, [=](const __m512& sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)factor, (__m512bh)factor);
+  });
+#endif
 }
 constexpr auto kMultiplyBf16 = multiply_bf16;
 #else
 constexpr double (*kMultiplyBf16)(std::size_t) = nullptr;
 #endif
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__) || (defined(TP_NEON) && defined(TP_HAS_BYTE_SUMS))
 double multiply_int8(std::size_t rounds) {
-  const auto factor = (__m512i)hidden(WordRegister{} + 0x01010101U);
-  __m512i sums[kChains];
-  for (__m512i& sum : sums) sum = hidden(__m512i{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, factor, factor);
-  }
-  discard(sums);
-  return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
-}
-constexpr auto kMultiplyInt8 = multiply_int8;
-#elif defined(TP_HAS_BYTE_MATRICES)
-double multiply_int8(std::size_t rounds) {
-  const auto factor = (uint8x16_t)hidden(WordRegister{} + 0x01010101U);
-  IntRegister sums[kChains];
-  for (IntRegister& sum : sums) sum = hidden(IntRegister{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (IntRegister& sum : sums) sum = (IntRegister)neon_multiply_rows((int32x4_t)sum, factor, factor);
-  }
-  discard(sums);
-  return 16.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
-}
-constexpr auto kMultiplyInt8 = multiply_int8;
-#elif defined(TP_NEON) && defined(TP_HAS_BYTE_SUMS)
-double multiply_int8(std::size_t rounds) {
-  const auto factor = (int8x16_t)hidden(WordRegister{} + 0x01010101U);
-  IntRegister sums[kChains];
-  for (IntRegister& sum : sums) sum = hidden(IntRegister{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (IntRegister& sum : sums) sum = (IntRegister)neon_dot((int32x4_t)sum, factor, factor);
-  }
-  discard(sums);
-  return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+  const WordRegister factor = hidden(WordRegister{} + 0x01010101U);
+#if defined(TP_HAS_BYTE_MATRICES)
+  return run_chains<int32x4_t>(rounds, 8 * kRegisterLanes, [=](int32x4_t sum) {
+    return neon_multiply_rows(sum, (uint8x16_t)factor, (uint8x16_t)factor);
+  });
+#elif defined(TP_NEON)
+  return run_chains<int32x4_t>(rounds, 4 * kRegisterLanes, [=](int32x4_t sum) {
+    return neon_dot(sum, (int8x16_t)factor, (int8x16_t)factor);
+  });
+#else
+  return run_chains<__m512i>(rounds, 4 * kRegisterLanes, [=](const __m512i& sum) {
+    return _mm512_dpbusd_epi32(sum, (__m512i)factor, (__m512i)factor);
+  });
+#endif
 }
 constexpr auto kMultiplyInt8 = multiply_int8;
 #else
