@@ -195,8 +195,10 @@ TEST(GatewayModels, StopWhenTheyAreIdle) {
   EXPECT_EQ(names_in(gateway.post(kPath, asking("a", {{"tokens", 30}, {"delay_ms", 60}}))), "a")
       << "an answer is no idle time";
   const auto ended = std::chrono::steady_clock::now();
+  // A page that looks is no use of the model. The job may stop between the two requests.
   while (gateway.state_of("a") == "ready") {
-    EXPECT_EQ(gateway.get("/v1/status?model=a").status, 200) << "a page that looks is no use of the model";
+    const int looked = gateway.get("/v1/status?model=a").status;
+    EXPECT_TRUE(looked == 200 || gateway.state_of("a") != "ready") << looked;
     std::this_thread::sleep_for(50ms);
     ASSERT_LT(std::chrono::steady_clock::now() - ended, 20s);
   }
