@@ -11,15 +11,16 @@
 #include "launch/common/version_text.h"
 #include "launch/options/usage_error.h"
 #include "launch/ranks/rank_program.h"
+#include "launch/ranks/uncaught_errors.h"
 #include "parallel/machine/available_memory.h"
+#include "parallel/machine/error_text.h"
 #include "parallel/machine/launcher.h"
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <memory>
-#include <new>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -33,8 +34,8 @@ namespace {
 constexpr int kUsageError = 2;
 
 constexpr const char* kOutOfMemory =
-    "tp-infer: out of memory: expected sizes that fit into this machine's memory, found larger ones; lower "
-    "them with options, check config.json, or free memory";
+    "out of memory: expected sizes that fit into this machine's memory, found larger ones; lower them with "
+    "options, check config.json, or free memory";
 
 const char* const kFooter =
     "Without a subcommand the demo model tells a story.\n"
@@ -152,17 +153,15 @@ int main(int argc, char** argv) {
   tp::write_past_open_mpi_5();
   tp::share_heap_where_addresses_are_limited();
   try {
+    const tp::LaunchedRank launched = tp::launched_rank();
+    tp::report_uncaught_errors(static_cast<std::size_t>(launched.rank),
+                               static_cast<std::size_t>(launched.size), kOutOfMemory);
     return run(argc, argv);
   } catch (const tp::ReportedError&) {
     return 1;
-  } catch (const std::bad_alloc&) {
-    say_once(kOutOfMemory);
-    return 1;
-  } catch (const std::length_error&) {  // a container that exceeds any memory
-    say_once(kOutOfMemory);
-    return 1;
   } catch (const std::exception& error) {
-    say_once(fmt::format("tp-infer: {}", tp::with_flags(error.what())));
+    say_once(fmt::format("tp-infer: {}",
+                         tp::is_out_of_memory(error) ? kOutOfMemory : tp::with_flags(tp::error_text(error))));
     return 1;
   }
 }

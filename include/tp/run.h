@@ -18,8 +18,8 @@ using Lead = std::function<int(Engine& engine)>;
 // ranks all cores of the host. If a rank waits more than 10 s for another rank, stderr names the late rank.
 //
 // An error becomes one message on stderr and exit status 1. If all ranks know the error, because the engine
-// cannot be opened or `lead` throws between steps, this function returns 1 on every rank. Any other error
-// ends the job with MPI_Abort, because the other ranks may be waiting for this rank.
+// cannot be opened or `lead` throws between steps, this function returns 1 on every rank. Any other error, or
+// std::bad_alloc, ends the job with MPI_Abort, because the other ranks may be waiting for this rank.
 int run(const EngineOptions& options, const Lead& lead);
 
 // Opens an engine on the ranks of `comm`, for programs that start and end MPI themselves. Collective. Treats

@@ -52,30 +52,36 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // Reads a line of the head. A status line starts a new head, because "100 Continue" precedes the final one.
-std::size_t on_head_line(char* data, std::size_t, std::size_t size, void* user) {
-  auto& transfer = *static_cast<Transfer*>(user);
-  const std::string_view line(data, size);
+void add_head_line(std::string_view line, HttpHead& head) {
   if (line.starts_with("HTTP/")) {
-    transfer.head = {};
+    head = {};
     const std::size_t space = line.find(' ');
-    if (space != line.npos)
-      std::from_chars(line.data() + space + 1, line.data() + line.size(), transfer.head.status);
-    return size;
+    if (space != line.npos) std::from_chars(line.data() + space + 1, line.data() + line.size(), head.status);
+    return;
   }
   const std::size_t colon = line.find(':');
-  if (colon == line.npos || transfer.head.fields.size() >= kMaxFields) return size;
+  if (colon == line.npos || head.fields.size() >= kMaxFields) return;
   std::string name(line.substr(0, colon));
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  transfer.head.fields[name] = trimmed(line.substr(colon + 1));
-  return size;
+  head.fields[name] = trimmed(line.substr(colon + 1));
+}
+
+// Returning fewer bytes than received ends the transfer.
+std::size_t on_head_line(char* data, std::size_t, std::size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const bool goes_on = transfer.guarded([&] {
+    add_head_line(std::string_view(data, size), transfer.head);
+    return true;
+  });
+  return goes_on ? size : 0;
 }
 
 std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
   const bool goes_on = transfer.pass_head() &&
                        transfer.guarded([&] { return transfer.receiver.body(std::string_view(data, size)); });
-  return goes_on ? size : 0;  // returning fewer bytes than received ends the transfer
+  return goes_on ? size : 0;
 }
 
 bool is_no_connection(CURLcode code) {

@@ -1,6 +1,7 @@
 #include "launch/ranks/open_engine.h"
 
 #include "launch/common/message.h"
+#include "launch/common/option_names.h"
 #include "launch/common/progress.h"
 #include "launch/options/model_path.h"
 #include "launch/options/speculate_flag.h"
@@ -50,7 +51,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
     ProgressBar bar(fmt::format("loading {}", printable(name)), true);
     hooks.progress = [&](double fraction) { bar.update(fraction); };
-    hooks.note = [](const std::string& text) { print_message("tp-infer: " + text); };
+    hooks.note = [](const std::string& text) { print_message("tp-infer: " + with_flags(text)); };
     engine = std::make_unique<Engine>(comm, options, hooks);
   }
   print_engine_notices(engine->info(), flags.options);

@@ -5,11 +5,13 @@
 #include "launch/ranks/distinct_files.h"
 #include "launch/ranks/network_hint.h"
 #include "launch/ranks/rank_map.h"
+#include "launch/ranks/uncaught_errors.h"
 #include "model/files/parse_number.h"
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/fail_together.h"
 #include "parallel/exchange/mpi_session.h"
 #include "parallel/machine/binding.h"
+#include "parallel/machine/error_text.h"
 #include "parallel/machine/launcher.h"
 #include "parallel/machine/link_loss.h"
 #include "parallel/machine/watchdog.h"
@@ -106,6 +108,7 @@ int run_on_ranks(const CommandLine& command, double wanted, const std::function<
   // Finalizes MPI after the communicator's destruction.
   const MpiSession session;
   return status_of(session.rank(), session.size(), report, [&] {
+    report_uncaught_errors(session.rank(), session.size(), with_flags(kRankOutOfMemory));
     Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), plan.timeout));
     watchdog.reset();
     if (comm.is_root() && !plan.notice.empty())

@@ -1,8 +1,7 @@
 #include "parallel/exchange/fail_together.h"
 
 #include "parallel/exchange/agreement.h"
-
-#include <new>
+#include "parallel/machine/error_text.h"
 
 namespace tp {
 namespace {
@@ -29,10 +28,8 @@ std::string error_of(const std::function<void()>& work) {
     throw;  // all ranks already have this error
   } catch (const Error& error) {
     return tell(error.kind(), error.what());
-  } catch (const std::bad_alloc&) {
-    return tell(ErrorKind::out_of_memory, kRankOutOfMemory);
   } catch (const std::exception& error) {
-    return tell(ErrorKind::other, error.what());
+    return tell(is_out_of_memory(error) ? ErrorKind::out_of_memory : ErrorKind::other, error_text(error));
   }
 }
 

@@ -9,10 +9,6 @@
 
 namespace tp {
 
-// The text of an error for std::bad_alloc.
-inline constexpr const char* kRankOutOfMemory =
-    "out of memory; use more ranks or hosts, or a smaller cache (`cache_tokens`)";
-
 // Runs `work` on every rank. If it throws on any rank, every rank throws AgreedError with the message of the
 // lowest rank that failed. Collective. `work` may communicate only if its code before the communication
 // either succeeds on all ranks or fails on all ranks.

@@ -24,6 +24,7 @@ int status_of(std::size_t rank, std::size_t size, const ErrorReport& report,
 
 // Rank 0 runs `lead`, which steps the engine, while the other ranks follow. Returns the exit status. An error
 // of rank 0 between steps becomes an AgreedError: the other ranks learn of it when the engine is destroyed.
+// std::bad_alloc stays as it is, so that status_of() ends the job.
 int lead_or_follow(const Communicator& comm, Engine& engine, const std::function<int()>& lead);
 
 }  // namespace tp

@@ -237,6 +237,10 @@ void HttpSession::on_read_error(const Error& error) {
     return refuse(431, fmt::format("the headers are larger than {} bytes, which is the limit",
                                    options_.limits.header_bytes));
   }
+  if (error == boost::system::errc::not_enough_memory) {
+    return refuse(
+        503, "there is no memory for this request at the moment; try again later, or send a smaller body");
+  }
   if (timed_out_ && has_begun) return refuse(408, "the request was not complete in time");
   const bool is_http_error = error.category() == http::make_error_code(http::error::bad_method).category();
   const bool is_end = error == http::error::end_of_stream || error == http::error::partial_message;

@@ -4,6 +4,7 @@
 
 #include "runtime/http/http_exchange.h"
 #include "runtime/http/http_server.h"
+#include "runtime/http/request_body.h"
 
 #include <atomic>
 #include <chrono>
@@ -22,7 +23,6 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 namespace tp {
 
@@ -129,7 +129,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::string client_;
   std::string request_id_;  // the client's id of the current request, or a random one
   boost::beast::flat_buffer buffer_;
-  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  std::optional<boost::beast::http::request_parser<RequestBody>> parser_;
   HttpRequest head_;     // current request without its body
   HttpHandler handler_;  // its handler
   State state_ = State::reading;

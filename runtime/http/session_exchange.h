@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -65,10 +66,15 @@ class SessionExchange final : public HttpExchange {
   }
 
  private:
+  // A response may be large. If there is no memory to send it, only its connection ends.
   template <class Call>
   void post(Call call) {
     boost::asio::post(*io_, [session = session_, number = number_, call = std::move(call)]() mutable {
-      call(*session, number);
+      try {
+        call(*session, number);
+      } catch (const std::bad_alloc&) {
+        session->close();
+      }
     });
   }
 

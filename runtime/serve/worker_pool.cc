@@ -4,7 +4,8 @@
 
 namespace tp {
 
-WorkerPool::WorkerPool(std::size_t threads) {
+// Delegates, so that the destructor joins the first threads if a later one cannot be started.
+WorkerPool::WorkerPool(std::size_t threads) : WorkerPool() {
   for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
 }
 

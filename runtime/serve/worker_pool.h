@@ -14,17 +14,19 @@ namespace tp {
 
 class WorkerPool {
  public:
+  // Throws std::system_error if a thread cannot be started.
   explicit WorkerPool(std::size_t threads);
   ~WorkerPool() { stop(); }
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // From any thread. `task` must not throw.
+  // From any thread. `task` must not throw: an exception ends the process.
   void post(std::function<void()> task);
   // Runs all posted tasks, then ends the threads. Later tasks are dropped.
   void stop();
 
  private:
+  WorkerPool() = default;
   void run();
 
   std::mutex mutex_;

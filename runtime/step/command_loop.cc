@@ -1,7 +1,9 @@
 #include "runtime/step/command_loop.h"
 
 #include "parallel/exchange/archive.h"
+#include "parallel/machine/error_text.h"
 #include "runtime/protocol/command_archive.h"
+#include "tp/error.h"
 
 #include <exception>
 #include <utility>
@@ -14,7 +16,7 @@ auto CommandLoop::in_lockstep(const Work& work) {
     return work();
   } catch (const std::exception& error) {
     broken_ = true;
-    throw LockstepError(error.what());
+    throw LockstepError(error_text(error));
   }
 }
 
@@ -47,8 +49,9 @@ void CommandLoop::stop(int exit_status) noexcept {
     while (!begun_.empty()) finish();
     Command command = Stop{exit_status};
     announce(command);
-  } catch (const std::exception&) {
-    // The other ranks have already ended, and the failed rank reports the reason.
+  } catch (const Error&) {
+    // The other ranks have already ended, and the failed rank reports the reason. Without memory, the other
+    // ranks still wait: std::bad_alloc ends this process, and with it the job.
   }
 }
 

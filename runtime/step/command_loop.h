@@ -24,7 +24,7 @@ class CommandLoop {
   void begin(Forward forward);
   Outputs finish();
   // Makes follow() return this status on the other ranks. Does nothing after a LockstepError, because the
-  // other ranks can no longer be reached.
+  // other ranks can no longer be reached. Calls std::terminate if there is no memory for the command.
   void stop(int exit_status) noexcept;
   // Whether a command has failed, so that no other can be run.
   bool is_broken() const { return broken_; }

@@ -1,5 +1,6 @@
 #include "runtime/store/files/rank_store.h"
 
+#include "parallel/machine/error_text.h"
 #include "parallel/machine/stopwatch.h"
 #include "runtime/store/files/prompt_ids.h"
 #include "runtime/store/files/store_limit.h"
@@ -230,7 +231,7 @@ void RankStore::guard(const std::function<void()>& task) {
   try {
     task();
   } catch (const std::exception& error) {
-    stop_writing(error.what());
+    stop_writing(error_text(error));
   }
 }
 

@@ -59,8 +59,10 @@ TEST(FailTogether, ReportsTheLowestRankIfSeveralFail) {
 TEST(FailTogether, GivesErrorsWithoutATextOne) {
   Communicator& comm = test::world();
   EXPECT_EQ(outcome_of(comm, [] { throw Error(""); }).text, "unknown error");
-  EXPECT_EQ(outcome_of(comm, [] { throw std::bad_alloc(); }).text,
-            "out of memory; use more ranks or hosts, or a smaller cache (`cache_tokens`)");
+  EXPECT_EQ(
+      outcome_of(comm, [] { throw std::bad_alloc(); }).text,
+      "out of memory; use more ranks or hosts, use a smaller cache (`cache_tokens`), or raise the limit "
+      "(ulimit -v)");
 }
 
 TEST(FailTogether, PassesAnErrorOfAllRanks) {

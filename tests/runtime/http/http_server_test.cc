@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -116,6 +117,20 @@ TEST(HttpServer, RespondsToAClientThatStillSendsAHugeBody) {
   ServerUnderTest test({.body_bytes = 1000});
   const HttpReply reply = post_text(test.port(), "/a", std::string(20 << 20, 'x'));
   EXPECT_EQ(reply.status, 413);
+}
+
+// Beast reserves memory for the announced length.
+TEST(HttpServer, RefusesABodyWithoutRoomInMemory) {
+  if (TP_SANITIZED) GTEST_SKIP() << "sanitizers end a program that asks for so much memory";
+  constexpr std::size_t kMoreThanAddresses = std::size_t{1} << 60;
+  ServerUnderTest test({.body_bytes = kMoreThanAddresses, .all_body_bytes = 2 * kMoreThanAddresses});
+  HttpClient client(test.port());
+  client.send(fmt::format("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\nx", kMoreThanAddresses));
+  client.end_sending();
+  const HttpReply reply = client.read();
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_NE(reply.body.find("no memory for this request"), std::string::npos) << reply.body;
+  EXPECT_EQ(post_text(test.port(), "/a", "small").body, "POST /a small") << "others are answered";
 }
 
 TEST(HttpServer, RefusesHeadersThatAreTooLarge) {
