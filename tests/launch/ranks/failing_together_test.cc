@@ -140,23 +140,16 @@ TEST(FailingTogether, ExpertsOnRanksWithDifferentInstructionSets) {
   expect_success(run_model("llama-gqa-bf16"));
 }
 
-// Returns the bytes of a process's address space.
-std::size_t address_space_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
-  std::size_t pages = 0;
-  file >> pages;
-  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
-
 // A rank whose address space can't grow fails when a longer prompt needs more memory.
 void expect_an_end_without_memory(int rank, const std::string& message) {
   const TemporaryDirectory directory;
   nlohmann::json config = read_json(fixture_folder("llama-gqa") / "config.json");
   config.update({{"max_position_embeddings", 4096}, {"num_hidden_layers", 1}});
   const std::string path = directory.write("config.json", config.dump());
-  // Larger blocks are mapped separately, and freed memory is not kept for them.
-  const fs::path script =
-      directory.write("no_slack.sh", "#!/bin/sh\nexport MALLOC_MMAP_THRESHOLD_=65536\nexec \"$@\"\n");
+  // Larger blocks are mapped separately, freed memory is not kept for them, and no thread has a heap of its
+  // own.
+  const fs::path script = directory.write(
+      "no_slack.sh", "#!/bin/sh\nexport MALLOC_MMAP_THRESHOLD_=65536 MALLOC_ARENA_MAX=1\nexec \"$@\"\n");
   fs::permissions(script, fs::perms::owner_all);
   Process process(command_line(3,
                                {"bench", "--synthetic", path, "--prompt", "4,800", "--batch", "40",
@@ -166,7 +159,7 @@ void expect_an_end_without_memory(int rank, const std::string& message) {
   ASSERT_TRUE(process.wait_for_output(three_rows));
   const pid_t victim = process.rank(rank);
   ASSERT_NE(victim, -1);
-  const rlimit no_more{address_space_of(victim), RLIM_INFINITY};
+  const rlimit no_more{0, RLIM_INFINITY};
   ASSERT_EQ(::prlimit(victim, RLIMIT_AS, &no_more, nullptr), 0);
   Finished finished = process.finish();
   finished.out.clear();  // drops earlier rows
