@@ -4,12 +4,12 @@
 #include "model/files/similar_name.h"
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf/gguf_factor.h"
+#include "model/weights/gguf/gguf_integers.h"
 #include "model/weights/gguf/gguf_quantized.h"
 #include "model/weights/source/slice_check.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <set>
@@ -303,22 +303,18 @@ void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, 
   count_read(matrix, slice.rows.size(), slice.columns);
 }
 
-// Only drafters have integers. Files store tokens, checkpoints the differences from the rows' numbers.
+// The ids of drafters' rows are not among the family's tensors. Files store tokens, checkpoints the
+// differences from the rows' numbers.
 std::vector<std::int64_t> GgufCheckpoint::whole_numbers(const std::string& name, MatrixShape shape,
                                                         const std::string& reason) const {
-  const GgufFiles::Entry* const entry = files_.find(name);
-  if (entry == nullptr) refuse_missing(name);
-  const GgufTensor& tensor = entry->tensor;
-  const std::size_t size = shape.size();
-  require<CheckpointError>(
-      tensor.type.name == "I64" && tensor.shape == std::vector<std::size_t>{size},
-      "{}: {} is {} of the type {}, expected [{}] ({}) of the type I64; convert the model "
-      "again",
-      files_.name(), printable(name), printable(tensor.shape), tensor.type.name, size, reason);
-  std::vector<std::int64_t> numbers(size);
-  std::memcpy(numbers.data(), entry->file.bytes().data() + tensor.bytes.begin, size * sizeof(std::int64_t));
-  for (std::size_t row = 0; row < size; ++row) numbers[row] -= static_cast<std::int64_t>(row);
-  count_read(*entry, tensor.bytes.size());
+  const std::optional<GgufPlace> place = names_.find(name);
+  const std::string& tensor = place ? place->tensor : name;
+  const GgufFiles::Entry* const entry = files_.find(tensor);
+  if (entry == nullptr) refuse_missing(tensor);
+  std::vector<std::int64_t> numbers = gguf_integers(*entry, shape, reason);
+  for (std::size_t row = 0; !place && row < numbers.size(); ++row)
+    numbers[row] -= static_cast<std::int64_t>(row);
+  count_read(*entry, entry->tensor.bytes.size());
   return numbers;
 }
 

@@ -15,13 +15,10 @@
 namespace tp::families {
 namespace {
 
-// GGUF files have limits of shared experts and dense MLPs; other files have one limit.
 void set_limits(const CheckpointConfig& config, std::size_t layer, FeedForwardSpec& feed_forward) {
-  const float limit = limit_of(config.experts.swiglu_limits, layer);
-  const std::vector<double>& shared = config.experts.shared_swiglu_limits;
-  const float shared_limit = shared.empty() ? limit : limit_of(shared, layer);
+  const float shared_limit = shared_limit_of(config.experts, layer);
   if (auto* const experts = std::get_if<MixtureOfExpertsSpec>(&feed_forward)) {
-    experts->limit = limit;
+    experts->limit = limit_of(config.experts.swiglu_limits, layer);
     experts->shared_limit = shared_limit;
     experts->limits_gate = true;
   } else {

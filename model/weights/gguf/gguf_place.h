@@ -65,6 +65,7 @@ struct GgufPlace {
   // The length of the rows of a matrix that the file stores as a vector; 0: as a matrix.
   std::size_t matrix_row = 0;
   std::size_t extents_of_1 = 0;  // extents of 1 that the file has between rows and columns
+  bool may_be_stack = false;     // files have the matrix itself, or its rows as a stack of equal matrices
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's
   bool is_negative_exp = false;  // the file stores -exp(value)
@@ -106,12 +107,13 @@ struct GgufHeads {
 };
 
 // Arrangements of vectors that GGUF files store as a column: with the same values, or as -exp(value). A
-// matrix with a further extent, 1. A matrix of -exp(value).
+// matrix of -exp(value). A matrix that may be a stack. A matrix with a further extent, 1.
 inline GgufPlace gguf_column(const GgufContext& /*context*/) { return {.vector_row = 1}; }
 inline GgufPlace gguf_column_of_exp(const GgufContext& /*context*/) {
   return {.vector_row = 1, .is_negative_exp = true};
 }
 inline GgufPlace gguf_exp(const GgufContext& /*context*/) { return {.is_negative_exp = true}; }
+inline GgufPlace gguf_matrix_or_stack(const GgufContext& /*context*/) { return {.may_be_stack = true}; }
 inline GgufPlace gguf_extent_1(const GgufContext& /*context*/) { return {.extents_of_1 = 1}; }
 
 }  // namespace tp
