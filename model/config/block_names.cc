@@ -75,6 +75,8 @@ bool may_be_quantized(std::string_view tensor) {
       may_be = may_be && (row.is_quantized || tensor != without_end(row.gguf, kWeight));
   };
   for_each_part(look_up);
+  look_up(kEngramTensors);
+  look_up(kCarriedEngramTensors);
   look_up(kAltUpStreamTensors);
   look_up(kLastConnectionTensors);
   look_up(kLastLowRankTensors);

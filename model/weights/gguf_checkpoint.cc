@@ -3,6 +3,7 @@
 #include "model/files/printable.h"
 #include "model/files/similar_name.h"
 #include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_encoded_rows.h"
 #include "model/weights/gguf/gguf_factor.h"
 #include "model/weights/gguf/gguf_integers.h"
 #include "model/weights/gguf/gguf_quantized.h"
@@ -23,6 +24,7 @@ namespace {
 std::optional<WeightType> held_groups(const GgufType& type) {
   if (type.name == "Q4_0") return WeightType::int4;
   if (type.name == "Q8_0") return WeightType::int8;
+  if (is_encoded_row(type)) return WeightType::f8_e4m3;
   return quantized_type(type);
 }
 
@@ -80,6 +82,7 @@ std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path
 
 GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
     : files_(first), names_(ModelMetadata(files_)) {
+  find_encoded_rows(files_);
   for (const auto* const entries : {&files_.tensors(), &files_.listed()}) {
     for (const auto& [name, entry] : *entries) {
       if (matrix_of_factors(files_, entry.tensor) == nullptr) was_read_[&entry] = false;
@@ -270,22 +273,6 @@ void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView
   }
   restore(matrix.place, out);
   count_read(matrix, 1, columns);
-}
-
-void GgufCheckpoint::read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
-                                 const kernels::GroupedRows& out) const {
-  const Matrix matrix = find(name, shape, "");
-  constexpr std::size_t kGroup = kernels::PackedLayout::kGroup;
-  for (const GgufOrder::Run& run : matrix.place.columns.runs(slice.columns)) {
-    const Columns stored = columns_of(name, matrix, run.stored);
-    const std::size_t begin = run.begin - slice.columns.begin;
-    for (std::size_t i = 0; i < slice.rows.size(); ++i) {
-      const std::size_t row = matrix.place.rows.stored(slice.rows.begin + i);
-      tp::read_groups(matrix.type(), stored.row(row), stored.columns, out.elements.row(i) + begin,
-                      out.scales.row(i) + begin / kGroup);
-    }
-  }
-  count_read(matrix, slice.rows.size(), slice.columns);
 }
 
 void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,

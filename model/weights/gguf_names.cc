@@ -94,7 +94,9 @@ std::vector<bool> recurrent_layers_in(const ModelMetadata& model) {
   return layers;
 }
 
+// Files that carry a config.json have no numbers of heads, and keep the order of rows.
 GgufHeads heads_in(const ModelMetadata& model) {
+  if (!model.carried_config().empty()) return {};
   GgufHeads heads{model.heads(), model.kv_heads(), model.head_dim()};
   heads.recurrent_layers = recurrent_layers_in(model);
   heads.rwkv7_head_dim = model.whole_or("wkv.head_size", 0);

@@ -174,9 +174,14 @@ Family deepseek_v4() {
 // Tensors of images, and bias_vl, which is for their tokens, are left out.
 Family deepseek_v41() {
   Family family = derived(deepseek_v4(), "DeepseekV41ForCausalLM", deepseek_v41_spec, deepseek_v41_block);
-  family.gguf = {};
+  family.gguf = {.architecture = "deepseek41",
+                 .config = deepseek_v41_config,
+                 .read_only = true,
+                 .adapt_names = adapt_deepseek_v41_names};
+  family.names.gguf.block.hash_table = gguf_names(kEngramTensors);
   family.names.last_connection = {};
-  family.names.buffers.push_back(".ffn.gate.bias_vl");
+  for (const char* const of_images : {".ffn.gate.bias_vl", ".exp_probs_b_vl.bias"})
+    family.names.buffers.emplace_back(of_images);
   family.fixed_fields.push_back({"gate_temp", "1"});
   family.defaults.experts.num_hash_layers = 0;
   family.defaults.compressed.has_sources = true;
