@@ -96,7 +96,9 @@ GgufOrder qkv_order(const GgufContext& context) {
   return order;
 }
 
-GgufPlace halves(const std::string& second) { return {.second_half = kGgufBlock + second + ".weight"}; }
+GgufPlace halves(const std::string& first, const std::string& second) {
+  return {.shares = {gguf_share(first), gguf_share(second)}};
+}
 
 }  // namespace
 
@@ -114,10 +116,19 @@ GgufPlace gguf_qkv_rows(const GgufContext& context) {
 
 GgufPlace gguf_matrix(const GgufContext& context) { return {.is_transposed = context.block.transposed}; }
 
-GgufPlace halves_of_mlp(const GgufContext& context) { return halves(context.gguf.block.up_proj); }
+GgufPlace halves_of_mlp(const GgufContext& context) {
+  const BlockNames& stored = context.gguf.block;
+  return halves(stored.gate_proj, stored.up_proj);
+}
 
 GgufPlace halves_of_shared_expert(const GgufContext& context) {
-  return halves(context.gguf.block.experts.shared_expert.up_proj);
+  const GatedMlpNames& stored = context.gguf.block.experts.shared_expert;
+  return halves(stored.gate_proj, stored.up_proj);
+}
+
+GgufPlace queries_and_key(const GgufContext& context) {
+  const PooledIndexerNames& stored = context.gguf.block.pooled_indexer;
+  return {.shares = {gguf_share(stored.q_proj, context.heads.index_heads), gguf_share(stored.k_proj)}};
 }
 
 }  // namespace tp

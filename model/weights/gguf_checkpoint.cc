@@ -92,7 +92,7 @@ GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
 
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
-  return place && place->second_half.empty() &&
+  return place && place->shares.empty() &&
          (find_gguf_rows(files_, place->tensor).entry != nullptr ||
           GgufSplitKvB::find(files_, place->tensor));
 }
