@@ -75,6 +75,8 @@ bool may_be_quantized(std::string_view tensor) {
       may_be = may_be && (row.is_quantized || tensor != without_end(row.gguf, kWeight));
   };
   for_each_part(look_up);
+  look_up(kEngramTensors);
+  look_up(kCarriedEngramTensors);
   look_up(kAltUpStreamTensors);
   look_up(kLastConnectionTensors);
   look_up(kLastLowRankTensors);
@@ -94,7 +96,9 @@ GgufOrder qkv_order(const GgufContext& context) {
   return order;
 }
 
-GgufPlace halves(const std::string& second) { return {.second_half = kGgufBlock + second + ".weight"}; }
+GgufPlace halves(const std::string& first, const std::string& second) {
+  return {.shares = {gguf_share(first), gguf_share(second)}};
+}
 
 }  // namespace
 
@@ -112,10 +116,19 @@ GgufPlace gguf_qkv_rows(const GgufContext& context) {
 
 GgufPlace gguf_matrix(const GgufContext& context) { return {.is_transposed = context.block.transposed}; }
 
-GgufPlace halves_of_mlp(const GgufContext& context) { return halves(context.gguf.block.up_proj); }
+GgufPlace halves_of_mlp(const GgufContext& context) {
+  const BlockNames& stored = context.gguf.block;
+  return halves(stored.gate_proj, stored.up_proj);
+}
 
 GgufPlace halves_of_shared_expert(const GgufContext& context) {
-  return halves(context.gguf.block.experts.shared_expert.up_proj);
+  const GatedMlpNames& stored = context.gguf.block.experts.shared_expert;
+  return halves(stored.gate_proj, stored.up_proj);
+}
+
+GgufPlace queries_and_key(const GgufContext& context) {
+  const PooledIndexerNames& stored = context.gguf.block.pooled_indexer;
+  return {.shares = {gguf_share(stored.q_proj, context.heads.index_heads), gguf_share(stored.k_proj)}};
 }
 
 }  // namespace tp

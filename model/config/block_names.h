@@ -155,7 +155,7 @@ void for_each_part(const Visit& visit, Block&... blocks) {
   visit(kIndexerTensors, blocks.latent_attention.indexer...);
   visit(kCompressedAttentionTensors, blocks.compressed_attention...);
   visit(kCompressorTensors, blocks.compressed_attention.compressor...);
-  visit(kCompressorTensors, blocks.compressed_attention.index_compressor...);
+  visit(kIndexCompressorTensors, blocks.compressed_attention.index_compressor...);
   visit(kBlockIndexerTensors, blocks.block_indexer...);
   visit(kPooledIndexerTensors, blocks.pooled_indexer...);
   visit(kNextTokenTensors, blocks.next_token...);

@@ -39,27 +39,35 @@ struct CompressedAttentionNames {
   CompressorNames index_compressor{};
 };
 
+// Some GGUF files store o_a_proj as a stack.
 inline constexpr std::array kCompressedAttentionTensors =
     std::to_array<PartTensor<CompressedAttentionNames>>({
-        {&CompressedAttentionNames::q_a_proj, "wq_a"},
-        {&CompressedAttentionNames::q_a_norm, "q_norm"},
-        {&CompressedAttentionNames::q_b_proj, "wq_b"},
-        {&CompressedAttentionNames::kv_proj, "wkv"},
-        {&CompressedAttentionNames::kv_norm, "kv_norm"},
-        {&CompressedAttentionNames::o_a_proj, "wo_a"},
-        {&CompressedAttentionNames::o_b_proj, "wo_b"},
-        {&CompressedAttentionNames::sinks, "attn_sink"},
-        {&CompressedAttentionNames::index_q_b_proj, "indexer.wq_b"},
-        {&CompressedAttentionNames::index_weights_proj, "indexer.weights_proj"},
-        {&CompressedAttentionNames::index_k_proj, "indexer.wk"},
-        {&CompressedAttentionNames::index_k_norm, "indexer.k_norm"},
+        {&CompressedAttentionNames::q_a_proj, "wq_a", "attn_q_a"},
+        {&CompressedAttentionNames::q_a_norm, "q_norm", "attn_q_a_norm", nullptr, false},
+        {&CompressedAttentionNames::q_b_proj, "wq_b", "attn_q_b"},
+        {&CompressedAttentionNames::kv_proj, "wkv", "attn_kv"},
+        {&CompressedAttentionNames::kv_norm, "kv_norm", "attn_kv_a_norm", nullptr, false},
+        {&CompressedAttentionNames::o_a_proj, "wo_a", "attn_output_a", gguf_matrix_or_stack},
+        {&CompressedAttentionNames::o_b_proj, "wo_b", "attn_output_b"},
+        {&CompressedAttentionNames::sinks, "attn_sink", "attn_sinks.weight"},
+        {&CompressedAttentionNames::index_q_b_proj, "indexer.wq_b", "indexer.attn_q_b"},
+        {&CompressedAttentionNames::index_weights_proj, "indexer.weights_proj", "indexer.proj"},
+        {&CompressedAttentionNames::index_k_proj, "indexer.wk", "indexer.attn_k"},
+        {&CompressedAttentionNames::index_k_norm, "indexer.k_norm", "indexer.k_norm", nullptr, false},
     });
 
 inline constexpr std::array kCompressorTensors = std::to_array<PartTensor<CompressorNames>>({
-    {&CompressorNames::key_proj, "wkv"},
-    {&CompressorNames::gate_proj, "wgate"},
-    {&CompressorNames::addends, "ape"},
-    {&CompressorNames::norm, "norm"},
+    {&CompressorNames::key_proj, "wkv", "attn_compressor_kv"},
+    {&CompressorNames::gate_proj, "wgate", "attn_compressor_gate"},
+    {&CompressorNames::addends, "ape", "attn_compressor_ape.weight", nullptr, false},
+    {&CompressorNames::norm, "norm", "attn_compressor_norm", nullptr, false},
+});
+
+inline constexpr std::array kIndexCompressorTensors = std::to_array<PartTensor<CompressorNames>>({
+    {&CompressorNames::key_proj, "wkv", "indexer_compressor_kv"},
+    {&CompressorNames::gate_proj, "wgate", "indexer_compressor_gate"},
+    {&CompressorNames::addends, "ape", "indexer_compressor_ape.weight", nullptr, false},
+    {&CompressorNames::norm, "norm", "indexer_compressor_norm", nullptr, false},
 });
 
 struct CompressedAttentionConfig {
@@ -85,10 +93,10 @@ struct CompressedAttentionConfig {
 
 inline constexpr std::array kCompressedAttentionNumbers =
     std::to_array<PartNumber<CompressedAttentionConfig>>({
-        {&CompressedAttentionConfig::q_lora_rank, {"q_lora_rank"}},
-        {&CompressedAttentionConfig::head_dim, {"head_dim"}},
-        {&CompressedAttentionConfig::o_groups, {"o_groups"}},
-        {&CompressedAttentionConfig::o_lora_rank, {"o_lora_rank"}},
+        {&CompressedAttentionConfig::q_lora_rank, {"q_lora_rank"}, "attention.q_lora_rank"},
+        {&CompressedAttentionConfig::head_dim, {"head_dim"}, "attention.key_length"},
+        {&CompressedAttentionConfig::o_groups, {"o_groups"}, "attention.output_group_count"},
+        {&CompressedAttentionConfig::o_lora_rank, {"o_lora_rank"}, "attention.output_lora_rank"},
         {&CompressedAttentionConfig::candidate_block_size, {"candidate_block_size"}},
         {&CompressedAttentionConfig::candidate_blocks, {"candidate_topk_blocks"}},
     });

@@ -18,13 +18,9 @@ constexpr std::size_t kMaxConvKernel = 256;
 // The most floats in the matrices of RWKV-7's heads.
 constexpr std::size_t kMaxInHeads = std::size_t{1} << 28;
 
-// Kimi-Linear has an object with its layers, which it counts from 1 (GLM-5.3 from 0), and one number of heads
-// and one size for keys and values.
-void read_kimi_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
-  fields.update_size({"num_heads"}, config.delta_net.num_value_heads);
-  fields.update_size({"head_dim"}, config.delta_net.value_head_dim);
-  fields.update_size({"short_conv_kernel_size"}, config.delta_net.conv_kernel_dim);
-  fields.update({"gate_lower_bound"}, config.delta_net.decay_floor);
+// Kimi-Linear has one number of heads and one size for keys and values. It counts layers from 1, GLM-5.3 from
+// 0.
+void read_kimi_layers(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   require<ConfigError>(config.delta_net.decay_floor <= 0.0,
                        "{}: gate_lower_bound must be below 0, found {}; check config.json", where,
                        config.delta_net.decay_floor);
@@ -45,6 +41,24 @@ void read_kimi_recurrence(const JsonNode& fields, const std::string& where, Chec
                          where, first, config.num_hidden_layers + first - 1, config.num_hidden_layers, layer);
     config.layer_types[layer - first] = "full_attention";
   }
+}
+
+// Kimi-Linear has an object with these fields.
+void read_kimi_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  fields.update_size({"num_heads"}, config.delta_net.num_value_heads);
+  fields.update_size({"head_dim"}, config.delta_net.value_head_dim);
+  fields.update_size({"short_conv_kernel_size"}, config.delta_net.conv_kernel_dim);
+  fields.update({"gate_lower_bound"}, config.delta_net.decay_floor);
+  read_kimi_layers(fields, where, config);
+}
+
+// GLM-5.3's config may be one that transformers wrote, without the object and with the usual values left out.
+void read_glm_recurrence(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
+  fields.update_size({"linear_num_heads"}, config.delta_net.num_value_heads);
+  fields.update_size({"linear_head_dim"}, config.delta_net.value_head_dim);
+  fields.update_size({"linear_conv_kernel_dim"}, config.delta_net.conv_kernel_dim);
+  fields.update({"linear_lower_bound"}, config.delta_net.decay_floor);
+  read_kimi_layers(fields, where, config);
 }
 
 // Ling lists no layers, unlike GGUF files: the last layer of each group, and those after the last whole
@@ -105,6 +119,13 @@ GgufPlace delta_rows_after_keys(const GgufContext& context) {
 
 GgufPlace delta_head_rows(const GgufContext& context) { return {.rows = value_heads(context, 1)}; }
 
+GgufPlace delta_convolution(const GgufContext& context) {
+  if (context.block.delta_net.decay_up.empty()) return delta_rows_after_keys(context);
+  const GatedDeltaNetNames& stored = context.gguf.block.delta_net;
+  return {.shares = {gguf_share(stored.q_conv), gguf_share(stored.k_conv), gguf_share(stored.v_conv)},
+          .extents_of_1 = 1};
+}
+
 GgufPlace delta_value_columns(const GgufContext& context) {
   return {.columns = value_heads(context, context.heads.delta_value_dim)};
 }
@@ -121,7 +142,9 @@ GgufPlace delta_decays(const GgufContext& context) {
 void read_delta_net(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   if (fields.has("linear_attn_config"))
     return read_kimi_recurrence(fields.at("linear_attn_config"), where, config);
-  if (config.delta_net.decay_floor != 0.0) return read_ling_recurrence(fields, where, config);
+  if (config.delta_net.decay_floor != 0.0)  // Ling's heads are as many as those of attention
+    return config.delta_net.num_key_heads == 0 ? read_ling_recurrence(fields, where, config)
+                                               : read_glm_recurrence(fields, where, config);
   fields.update({"linear_allow_neg_eigval"}, config.delta_net.allow_neg_eigval);
   fields.update({"output_gate_type"}, config.delta_net.output_gate);
   fields.update_count({"full_attention_interval"}, config.delta_net.full_attention_interval);

@@ -23,7 +23,7 @@ struct GatedDeltaNetNames {
   std::string in_proj_ba{};
   std::string in_proj_b{};
   std::string in_proj_a{};
-  std::string conv{};  // channels of queries, keys and values
+  std::string conv{};  // channels of queries, keys and values, unless their convolutions have names
   // Separate layers for queries, keys and values.
   std::string q_proj{};
   std::string k_proj{};
@@ -47,6 +47,8 @@ struct GatedDeltaNetNames {
 GgufPlace delta_value_rows(const GgufContext& context);
 GgufPlace delta_rows_after_keys(const GgufContext& context);
 GgufPlace delta_head_rows(const GgufContext& context);
+// A convolution of queries, keys and values, of which files of Kimi delta attention have three.
+GgufPlace delta_convolution(const GgufContext& context);
 GgufPlace delta_value_columns(const GgufContext& context);
 // Logarithms of decays: one for each value head. Files of Kimi delta attention store them as a column.
 GgufPlace delta_decays(const GgufContext& context);
@@ -59,7 +61,7 @@ inline constexpr std::array kDeltaNetTensors = std::to_array<PartTensor<GatedDel
     {&GatedDeltaNetNames::in_proj_ba, "in_proj_ba", "ssm_ba"},
     {&GatedDeltaNetNames::in_proj_b, "in_proj_b", "ssm_beta", delta_head_rows},
     {&GatedDeltaNetNames::in_proj_a, "in_proj_a", "ssm_alpha", delta_head_rows},
-    {&GatedDeltaNetNames::conv, "conv1d", "ssm_conv1d", delta_rows_after_keys, false},
+    {&GatedDeltaNetNames::conv, "conv1d", "ssm_conv1d", delta_convolution, false},
     {&GatedDeltaNetNames::q_proj},
     {&GatedDeltaNetNames::k_proj},
     {&GatedDeltaNetNames::v_proj},

@@ -68,7 +68,7 @@ GgufPlace halves_of_shared_expert(const GgufContext& context);
 inline constexpr std::array kExpertTensors = std::to_array<PartTensor<ExpertNames>>({
     {&ExpertNames::router, "gate", "ffn_gate_inp", nullptr, false},
     {&ExpertNames::correction_bias, "gate.e_score_correction_bias", "exp_probs_b.bias"},
-    {&ExpertNames::token_table},
+    {&ExpertNames::token_table, "", "ffn_gate_tid2eid.weight", nullptr, false},
     {&ExpertNames::router_scale, "", "ffn_gate_inp.scale"},
     {&ExpertNames::per_expert_scale, "", "ffn_down_exps.scale"},
     {&ExpertNames::output_bias},

@@ -2,6 +2,7 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config_limits.h"
+#include "model/files/json_node.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
@@ -10,6 +11,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -97,6 +100,24 @@ json common_config(const ModelMetadata& model, const Family& family) {
       {"eos_token_id", eos_token_ids(model.files().metadata(), vocab_size)}};
 }
 
+json carried_config(const ModelMetadata& model) {
+  const std::string where = fmt::format("{}, {}.config", model.files().name(), model.architecture());
+  json config = parse_json_file(std::string(model.carried_config()), where);
+  require<CheckpointError>(config.is_object(), "{}: expected an object, found {}; convert the model again",
+                           where, config.type_name());
+  return config;
+}
+
+json config_of_numbers(const ModelMetadata& model, const Family& family) {
+  // Families list the layers before the config's limits are checked.
+  require<ConfigError>(model.whole("block_count") <= kMaxParts,
+                       "{}: block_count must be at most {}, found {}; convert the model again",
+                       model.files().name(), kMaxParts, model.whole("block_count"));
+  json config = common_config(model, family);
+  config.update(gguf_rope(model));
+  return config;
+}
+
 // llama.cpp lets a token see all later tokens through a window, unlike transformers. Throws ConfigError.
 void require_known_windows(const ModelMetadata& model, const json& config) {
   const auto window = config.find("sliding_window");
@@ -112,17 +133,13 @@ void require_known_windows(const ModelMetadata& model, const json& config) {
 json gguf_config(const GgufFiles& files) {
   const ModelMetadata model(files);
   const Family& family = family_of(model);
-  // Families list the layers before the config's limits are checked.
-  require<ConfigError>(model.whole("block_count") <= kMaxParts,
-                       "{}: block_count must be at most {}, found {}; convert the model again", files.name(),
-                       kMaxParts, model.whole("block_count"));
-  json config = common_config(model, family);
-  config.update(gguf_rope(model));
+  const bool is_carried = !model.carried_config().empty();
+  json config = is_carried ? carried_config(model) : config_of_numbers(model, family);
   config["architectures"] = {family.architecture};
   const bool is_decoder = family.kind == ModelKind::decoder || family.has_causal_body;
   config["is_causal"] = model.boolean_or("attention.causal", is_decoder);
   if (family.gguf.config != nullptr) config.update(family.gguf.config(model), /*merge_objects=*/true);
-  require_known_rope(model);
+  if (!is_carried) require_known_rope(model);
   if (is_decoder) require_known_windows(model, config);  // an encoder's windows have two sides
   // Texts of a file may be any bytes, but JSON is UTF-8.
   return json::parse(config.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -8,7 +8,8 @@
 
 namespace tp {
 
-// Reconstructs the original checkpoint's config.json from metadata: all fields that parse_config reads.
+// Reconstructs the original checkpoint's config.json from metadata: all fields that parse_config reads. A
+// file may also carry it.
 // Throws CheckpointError if metadata is missing or has the wrong type, and ConfigError for unknown
 // architectures.
 nlohmann::json gguf_config(const GgufFiles& files);

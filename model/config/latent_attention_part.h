@@ -84,8 +84,11 @@ struct PooledIndexerNames {
   std::string k_norm;
 };
 
+// Queries of all heads and the key, which are separate in GGUF files.
+GgufPlace queries_and_key(const GgufContext& context);
+
 inline constexpr std::array kPooledIndexerTensors = std::to_array<PartTensor<PooledIndexerNames>>({
-    {&PooledIndexerNames::qk_proj, "index_qk_proj"},
+    {&PooledIndexerNames::qk_proj, "index_qk_proj", "indexer.q_proj", queries_and_key, false},
     {&PooledIndexerNames::q_proj, "index_q_proj", "indexer.q_proj", nullptr, false},
     {&PooledIndexerNames::k_proj, "index_k_proj", "indexer.k_proj", nullptr, false},
     {&PooledIndexerNames::q_norm, "q_layernorm", "indexer.q_norm", gguf_norm, false},

@@ -88,10 +88,18 @@ inline constexpr std::array kHashTableTensors = std::to_array<PartTensor<HashTab
 
 // This part under DeepSeek's names.
 inline constexpr std::array kEngramTensors = std::to_array<PartTensor<HashTableNames>>({
-    {&HashTableNames::table, "embed"},
-    {&HashTableNames::key_value_proj, "wkv"},
-    {&HashTableNames::key_gain, "k_weight"},
-    {&HashTableNames::query_gain, "q_weight"},
+    {&HashTableNames::table, "embed", "engram_embd"},
+    {&HashTableNames::key_value_proj, "wkv", "engram_wkv"},
+    {&HashTableNames::key_gain, "k_weight", "engram_k.weight", nullptr, false},
+    {&HashTableNames::query_gain, "q_weight", "engram_q.weight", nullptr, false},
+});
+
+// The names in GGUF files that carry a config.json.
+inline constexpr std::array kCarriedEngramTensors = std::to_array<PartTensor<HashTableNames>>({
+    {&HashTableNames::table, "embed", "engram_embd"},
+    {&HashTableNames::key_value_proj, "wkv", "engram_kv"},
+    {&HashTableNames::key_gain, "k_weight", "engram_k_norm.weight", nullptr, false},
+    {&HashTableNames::query_gain, "q_weight", "engram_q_norm.weight", nullptr, false},
 });
 
 struct HashTableConfig {
@@ -104,7 +112,8 @@ struct HashTableConfig {
   std::size_t rows_multiple = 1;    // divides the number of rows of a table
   std::size_t shards = 1;
   std::size_t seed = 0;
-  // Constants of the first table's hashes, if the file has them. Otherwise they follow from the other fields.
+  // Constants of all tables' hashes, one table after the other, if the file has them. Otherwise they follow
+  // from the other fields.
   std::vector<std::uint64_t> multipliers{};
   std::vector<std::uint64_t> sizes{};
   std::optional<std::size_t> boundary{};  // empty: the first eos_token_id

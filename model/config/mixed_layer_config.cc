@@ -110,7 +110,19 @@ std::uint64_t constant_of_hash(const JsonNode& node) {
 
 constexpr std::size_t kMaxVocabSize = std::size_t{1} << 24;  // ids are kept as floats
 
-// Layers are counted from 1. GGUF files have the constants of hashes.
+// Constants of hashes, which GGUF files have.
+void read_constants(const JsonNode& fields, const char* multipliers, const char* sizes,
+                    const std::string& where, HashTableConfig& table) {
+  constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 32;  // per head
+  table.multipliers = fields.list_or_empty(multipliers, constant_of_hash);
+  table.sizes = fields.list_or_empty(sizes, constant_of_hash);
+  require<ConfigError>(
+      std::ranges::all_of(table.sizes, [](std::uint64_t size) { return size > 0 && size < kMaxRows; }),
+      "{}: {} must be above 0 and less than {}, found {}; convert the model again", where, sizes, kMaxRows,
+      fmt::join(table.sizes, ", "));
+}
+
+// Layers are counted from 1.
 void read_hash_tables(const JsonNode& fields, const std::string& where, CheckpointConfig& config) {
   constexpr std::size_t kMax = 65536;
   HashTableConfig& table = config.hash_table;
@@ -118,13 +130,7 @@ void read_hash_tables(const JsonNode& fields, const std::string& where, Checkpoi
   table.embed_dim = config.hidden_size;
   read_numbers(kHashTableNumbers, fields, table);
   fields.update_count({"seed"}, table.seed);
-  table.multipliers = fields.list_or_empty("ple_layer_multipliers", constant_of_hash);
-  table.sizes = fields.list_or_empty("ple_head_vocab_sizes", constant_of_hash);
-  constexpr std::uint64_t kMaxRows = std::uint64_t{1} << 32;  // per head
-  require<ConfigError>(
-      std::ranges::all_of(table.sizes, [](std::uint64_t size) { return size > 0 && size < kMaxRows; }),
-      "{}: ple.head_vocab_sizes must be above 0 and less than {}, found {}; convert the model again", where,
-      kMaxRows, fmt::join(table.sizes, ", "));
+  read_constants(fields, "ple_layer_multipliers", "ple_head_vocab_sizes", where, table);
   if (fields.has("ple_eos_token_id")) table.boundary = fields.at("ple_eos_token_id").count();
   std::set<std::size_t> layers;
   for (const std::size_t layer : fields.list_or_empty("ple_layer_ids", &JsonNode::size)) {
@@ -213,6 +219,7 @@ void read_engram(const JsonNode& fields, const std::string& where, CheckpointCon
       "tokenizer.json of the same checkpoint",
       where, found, table.folded_vocab_size);
   read_padding_of_engram(fields, where, config);
+  read_constants(fields, "engram_multipliers", "engram_primes", where, table);
 }
 
 // The streams are as many as the sums that layers begin, and one more.

@@ -8,6 +8,24 @@
 
 namespace tp {
 
+namespace {
+
+// Whether the source has a tensor of the block under its other name only.
+bool has_other_names(const WeightSource& source, const BlockNames& usual, const BlockNames& other) {
+  const auto has = [&](const std::string& name) {
+    return source.contains(name) || source.contains(tensor_names::weight_of(name));
+  };
+  const std::vector<std::string> names = usual.layers();
+  const std::vector<std::string> others = other.layers();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty() || others[i].empty() || names[i] == others[i]) continue;
+    if (!has(names[i]) && has(others[i])) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 BlockNames TensorNames::block(std::size_t layer) const {
   BlockNames names =
       names_of_block(has_lone_block ? blocks : fmt::format("{}{}.", blocks, stored_block(layer)));
@@ -71,6 +89,10 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
     names.blocks = lone_block;
     names.has_lone_block = true;
   }
+  TensorNames other = names;
+  other.names_of_block = other_names_of_block;
+  if (other_names_of_block != nullptr && has_other_names(source, names.block(0), other.block(0)))
+    names.names_of_block = other_names_of_block;
   const std::string qkv_proj = names.block(0).qkv_proj;
   names.uses_qkv_proj = !qkv_proj.empty() && has(qkv_proj);
   return names;

@@ -86,6 +86,8 @@ struct TensorNames {
   std::string lone_block{};
   bool blocks_have_prefix = true;  // false: names of blocks do not begin with `prefix`
   BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
+  // Replaces names_of_block in checkpoints that have other names of the same tensors. Null: there are none.
+  BlockNames (*other_names_of_block)(const std::string& prefix) = nullptr;
   std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // name endings of tensors without weights
   std::vector<std::string> ignored_layers{};    // not used, without `blocks`: "15.self_attn.k_proj"
   std::vector<std::size_t> ignored_blocks{};    // stored after the decoder's blocks, but not used

@@ -86,7 +86,8 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
     return add_experts(*stack, {std::move(name), shape}, true);
   if (const std::optional<GgufNames::SeparateQkv> separate = names.find_separate_qkv(name))
     return add_separate_qkv(*separate, {std::move(name), shape});
-  std::optional<GgufPlace> place = names.find(name);
+  std::optional<GgufPlace> place = names.find_table_part(name);
+  if (!place) place = names.find(name);
   require<ConfigError>(
       place.has_value(),
       "cannot write {} as a GGUF file: expected tensors that GGUF supports, found {}; use the "
@@ -98,7 +99,7 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
     return;
   }
   if (place->is_stack) return add_experts(*place, {std::move(name), shape}, false);
-  if (!place->second_half.empty()) return add_halves(*place, {std::move(name), shape});
+  if (!place->shares.empty()) return add_shares(*place, {std::move(name), shape});
   if (place->tensor.ends_with(kSplitKvB) && !spec_.names.gguf.whole_kv_b)
     return add_split_kv_b(place->tensor, {std::move(name), shape});
   // A tied embedding may be stored only as the LM head.
@@ -106,10 +107,10 @@ void CheckpointInput::add_tensor(const GgufNames& names, std::string name, Matri
   const bool is_vector = shape.rows == 1;
   const MatrixShape in_file = place->is_transposed ? MatrixShape{shape.columns, shape.rows} : shape;
   const auto known = std::ranges::find(tensors_, place->tensor, &Tensor::name);
-  if (known != tensors_.end()) {  // a further expert
+  if (known != tensors_.end()) {  // a further expert, or a further shard of a table
     origins_[static_cast<std::size_t>(known - tensors_.begin())].parts.push_back(
         {std::move(name), shape, {0, shape.rows}});
-    ++known->shape.front();
+    known->shape.front() += place->expert ? 1 : shape.rows;
     return;
   }
   Tensor tensor{.name = place->tensor};
@@ -149,16 +150,20 @@ void CheckpointInput::add_stack(const std::string& tensor, const ModelTensor& wh
   origins_.push_back(std::move(origin));
 }
 
-// Splits a matrix into its upper and its lower half.
-void CheckpointInput::add_halves(const GgufPlace& place, const ModelTensor& whole) {
-  const std::size_t half = whole.shape.rows / 2;
-  const auto add = [&](const std::string& tensor, std::size_t first) {
-    tensors_.push_back({.name = tensor, .shape = {half, whole.shape.columns}});
+// Splits a matrix, or a convolution, into the tensors that share its rows.
+void CheckpointInput::add_shares(const GgufPlace& place, const ModelTensor& whole) {
+  std::size_t parts = 0;
+  for (const GgufShare& share : place.shares) parts += share.parts;
+  std::size_t first = 0;
+  for (const GgufShare& share : place.shares) {
+    const std::size_t rows = whole.shape.rows / parts * share.parts;
+    std::vector<std::size_t> shape = {rows, whole.shape.columns};
+    shape.insert(shape.begin() + 1, place.extents_of_1, 1);
+    tensors_.push_back({.name = share.tensor, .shape = std::move(shape)});
     origins_.push_back(
-        {.parts = {{whole.name, whole.shape, {first, first + half}}}, .place = {.tensor = tensor}});
-  };
-  add(place.tensor, 0);
-  add(place.second_half, half);
+        {.parts = {{whole.name, whole.shape, {first, first + rows}}}, .place = {.tensor = share.tensor}});
+    first += rows;
+  }
 }
 
 // Splits a projection of queries, keys and values into three, which also have the file's order of rows.

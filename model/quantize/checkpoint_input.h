@@ -63,7 +63,7 @@ class CheckpointInput final : public QuantizeInput {
   // Adds a stack of one matrix per expert: these columns of `whole`, transposed.
   void add_transposed_stack(const std::string& tensor, const ModelTensor& whole, Range columns);
   void add_separate_qkv(const GgufNames::SeparateQkv& separate, const ModelTensor& whole);
-  void add_halves(const GgufPlace& place, const ModelTensor& whole);
+  void add_shares(const GgufPlace& place, const ModelTensor& whole);
   void add_split_kv_b(const std::string& tensor, const ModelTensor& whole);
   void add_describing_vectors();
   void write_vocabulary(const std::filesystem::path& folder);

@@ -19,7 +19,8 @@ bool is_of_file(std::string_view key) {
 }
 
 bool loses_bits(const QuantizeInput::Tensor& tensor) {
-  return TypeChoice::is_matrix(tensor.name, tensor.shape) && !plain_type(*tensor.stored);
+  return TypeChoice::is_matrix(tensor.name, tensor.shape) && !plain_type(*tensor.stored) &&
+         !is_integer(*tensor.stored);
 }
 
 // The expert to which a row of a stack belongs.

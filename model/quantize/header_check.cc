@@ -58,6 +58,7 @@ std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_posi
     other.attention = one.attention = AttentionSpec();
   }
   if (one.parallel_mixer != other.parallel_mixer) return "its recurrent layers";
+  if (one.hash_table && other.hash_table) one.hash_table->shards = other.hash_table->shards;
   auto* const attention = std::get_if<AttentionSpec>(&one.attention);
   auto* const latent = std::get_if<LatentAttentionSpec>(&one.attention);
   std::string_view found = "its attention";

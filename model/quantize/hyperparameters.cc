@@ -1,15 +1,14 @@
 #include "model/quantize/hyperparameters.h"
 
 #include "model/config/architectures.h"
+#include "model/quantize/architecture_values.h"
 #include "model/quantize/describing_vectors.h"
 #include "model/quantize/header_check.h"
+#include "model/quantize/stream_hyperparameters.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
-#include <span>
 
 #include <fmt/format.h>
 
@@ -17,44 +16,6 @@ namespace tp {
 namespace {
 
 using Kind = RopeScaling::Kind;
-
-// Writes values whose keys begin with the architecture.
-class ArchitectureValues {
- public:
-  ArchitectureValues(const std::string& architecture, GgufValues& values)
-      : prefix_(architecture + "."), values_(values) {}
-
-  void text(const char* key, std::string_view value) { values_.text(prefix_ + key, value); }
-  void whole(const char* key, std::size_t value) {
-    values_.whole(prefix_ + key, static_cast<std::uint32_t>(value));
-  }
-  void number(const char* key, double value) { values_.number(prefix_ + key, static_cast<float>(value)); }
-  void boolean(const char* key, bool value) { values_.boolean(prefix_ + key, value); }
-  void wholes(const char* key, std::span<const std::int32_t> all) { values_.wholes(prefix_ + key, all); }
-  void numbers(const char* key, std::span<const float> all) { values_.numbers(prefix_ + key, all); }
-  void booleans(const char* key, const std::vector<bool>& all) { values_.booleans(prefix_ + key, all); }
-  // Writes a number for each layer, unless there are none.
-  void numbers_if(const char* key, const std::vector<double>& all) {
-    if (!all.empty()) values_.numbers(prefix_ + key, std::vector<float>(all.begin(), all.end()));
-  }
-  // Writes four numbers, with 0 for missing ones.
-  void sections(const char* key, const std::vector<std::size_t>& numbers) {
-    std::array<std::int32_t, 4> all{};
-    std::copy_n(numbers.begin(), std::min(numbers.size(), all.size()), all.begin());
-    wholes(key, all);
-  }
-  // Writes a value unless it is 0, which means that the model lacks it.
-  void whole_if(const char* key, std::size_t value) {
-    if (value != 0) whole(key, value);
-  }
-  void number_if(const char* key, double value) {
-    if (value != 0.0) number(key, value);
-  }
-
- private:
-  std::string prefix_;
-  GgufValues& values_;
-};
 
 // Llama 3's scaling and proportional RoPE are stored only in a tensor.
 void write_rope(const CheckpointConfig& config, const RopeSpec& rope, bool is_latent,
@@ -120,10 +81,19 @@ void write_indexers(const CheckpointConfig& config, const ModelSpec& spec, const
     all.booleans(architecture + ".attention.indexer.types", own);
 }
 
-// Layers with an indexer of blocks have its tensors, so files need not list them.
-void write_block_indexers(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
+// Indexers of grouped-query attention. Layers with an indexer of blocks have its tensors, so files need not
+// list them.
+void write_group_indexers(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
   if (std::ranges::any_of(spec.blocks, [](const auto& block) { return block_indexer_of(block) != nullptr; }))
     write_numbers(kBlockIndexerNumbers, config.block_indexer, values);
+  std::vector<std::int32_t> pools;
+  for (const BlockSpec& block : spec.blocks) {
+    const PooledIndexerSpec* const indexer = pooled_indexer_of(block);
+    pools.push_back(indexer == nullptr ? 0 : static_cast<std::int32_t>(indexer->pool));
+  }
+  if (std::ranges::max(pools) == 0) return;
+  write_numbers(kPooledIndexerNumbers, config.pooled_indexer, values);
+  values.wholes("attention.compress_ratios", pools);
 }
 
 const MixtureOfExpertsSpec* first_experts(const ModelSpec& spec) {
@@ -312,19 +282,6 @@ void write_experts(const CheckpointConfig& config, const ModelSpec& spec, Archit
   values.numbers_if("swiglu_clamp_shexp", shared_limits(config, spec));
 }
 
-// Files have no cutoff as minus infinity.
-void write_streams(const CheckpointConfig& config, const ModelSpec& spec, ArchitectureValues& values) {
-  if (altup_of(spec) == nullptr) return;
-  write_numbers(kAltUpNumbers, config.altup, values);
-  values.whole("altup.active_idx", 0);
-  std::vector<float> cutoffs;
-  for (const BlockSpec& block : spec.blocks) {
-    constexpr float kNone = -std::numeric_limits<float>::infinity();
-    cutoffs.push_back(std::get<GatedMlpSpec>(block.feed_forward).gate_cutoff.value_or(kNone));
-  }
-  values.numbers("activation_sparsity_scale", cutoffs);
-}
-
 // Whether each layer has a window.
 std::vector<bool> windows_of(const ModelSpec& spec) {
   std::vector<bool> windows;
@@ -373,15 +330,16 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   else
     values.whole("attention.head_count", 0);
   if (attention != nullptr) write_attention(*attention, spec, values);
-  write_block_indexers(config, spec, values);
+  write_group_indexers(config, spec, values);
   if (latent != nullptr) {
     write_kv_heads(spec, values);
     write_latent_attention(*latent, spec.names.gguf.whole_kv_b, values);
     write_indexers(config, spec, architecture, all);
   }
-  values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
-                                                             : "attention.layer_norm_epsilon",
-                spec.final_norm->eps);
+  const NormSpec& norm = spec.final_norm ? *spec.final_norm : low_rank_connection_of(spec)->norm;
+  values.number(
+      norm.kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+      norm.eps);
   if (!config.is_causal) write_non_causal(spec, model, values);
   values.whole_if("attention.sliding_window", largest_window(spec));
   values.number_if("attention.temperature_scale", config.llama_4_scaling_beta);
@@ -413,7 +371,7 @@ void write_hyperparameters(const CheckpointConfig& config, const ModelSpec& spec
   if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);
   if (config.logits_scaling != 1.0) values.number("logit_scale", config.logits_scaling);
   write_streams(config, spec, values);
-  write_hyper_connections(config.hyper_connection, values);
+  write_hash_table(config, spec, model, values);
   write_experts(config, spec, values);
   write_recurrence(config, spec, values);
 }

@@ -16,13 +16,17 @@ namespace {
 
 constexpr std::size_t kElementsAtOnce = 1 << 22;  // 16 MiB as floats
 
-// Matrices get the chosen type. Other tensors keep their type; those without one get F32.
+// Matrices that may get another type. Integers are ids, or bytes with a meaning of their own.
+bool is_converted(const QuantizeInput::Tensor& tensor) {
+  return TypeChoice::is_matrix(tensor.name, tensor.shape) && !(tensor.stored && is_integer(*tensor.stored));
+}
+
+// Converted tensors get the chosen type. Others keep their type; those without one get F32.
 std::vector<GgufOutput> outputs_of(const QuantizeInput& input, const TypeChoice& choice) {
   std::vector<GgufOutput> outputs;
   for (const QuantizeInput::Tensor& tensor : input.tensors()) {
-    const GgufType type = TypeChoice::is_matrix(tensor.name, tensor.shape)
-                              ? choice.type_of(tensor.name, tensor.shape)
-                              : tensor.stored.value_or(*find_gguf_type("F32"));
+    const GgufType type = is_converted(tensor) ? choice.type_of(tensor.name, tensor.shape)
+                                               : tensor.stored.value_or(*find_gguf_type("F32"));
     outputs.push_back({tensor.name, tensor.shape, type});
   }
   return outputs;
@@ -63,14 +67,16 @@ class Conversion {
   }
 
   void copy(std::size_t tensor) {
+    const GgufOutput& output = writer_.tensors()[tensor];
     const std::span<const std::byte> stored = input_.stored_bytes(tensor);
-    const std::size_t row_bytes = writer_.tensors()[tensor].row_bytes();
+    const std::size_t row_bytes = output.row_bytes();
+    const auto write = [&](Range rows) {
+      writer_.write(tensor, rows.begin * row_bytes,
+                    stored.subspan(rows.begin * row_bytes, rows.size() * row_bytes));
+    };
+    if (is_integer(output.type)) return for_batches(output, write);
     for_rows(
-        tensor, 1, [](std::size_t, std::span<const float>) {},
-        [&](Range rows) {
-          writer_.write(tensor, rows.begin * row_bytes,
-                        stored.subspan(rows.begin * row_bytes, rows.size() * row_bytes));
-        });
+        tensor, 1, [](std::size_t, std::span<const float>) {}, write);
   }
 
   void encode(std::size_t tensor) {
@@ -89,18 +95,27 @@ class Conversion {
     return std::min(output.rows(), std::max<std::size_t>(1, kElementsAtOnce / output.columns()));
   }
 
+  // Calls use(rows) for each batch of rows_at_once() rows.
+  template <class Use>
+  void for_batches(const GgufOutput& output, const Use& use) {
+    const std::size_t places = rows_at_once(output);
+    for (std::size_t begin = 0; begin < output.rows(); begin += places) {
+      const Range rows{begin, std::min(output.rows(), begin + places)};
+      use(rows);
+      advance(rows.size() * output.columns());
+    }
+  }
+
   // Calls use_row(place, row) for every row of a tensor, on several threads. Calls write(rows) after each
-  // batch of rows_at_once() rows. Throws CheckpointError if the type cannot represent a row.
+  // batch. Throws CheckpointError if the type cannot represent a row.
   template <class UseRow, class Write>
   void for_rows(std::size_t tensor, std::size_t work, const UseRow& use_row, const Write& write) {
     const GgufOutput& output = writer_.tensors()[tensor];
     const std::size_t columns = output.columns();
-    const std::size_t places = rows_at_once(output);
-    for (std::size_t begin = 0; begin < output.rows(); begin += places) {
-      const Range rows{begin, std::min(output.rows(), begin + places)};
+    for_batches(output, [&](Range rows) {
       for_thread_parts(rows.size(), rows.size() * columns * work, [&](std::size_t first, std::size_t last) {
         std::vector<float> elements((last - first) * columns);
-        input_.read(tensor, {begin + first, begin + last}, elements.data());
+        input_.read(tensor, {rows.begin + first, rows.begin + last}, elements.data());
         for (std::size_t place = first; place < last; ++place) {
           const std::span<const float> row(elements.data() + (place - first) * columns, columns);
           require_representable(row, output);
@@ -108,8 +123,7 @@ class Conversion {
         }
       });
       write(rows);
-      advance(rows.size() * columns);
-    }
+    });
   }
 
   void advance(std::uint64_t elements) {

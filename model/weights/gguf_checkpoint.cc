@@ -3,13 +3,14 @@
 #include "model/files/printable.h"
 #include "model/files/similar_name.h"
 #include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_encoded_rows.h"
 #include "model/weights/gguf/gguf_factor.h"
+#include "model/weights/gguf/gguf_integers.h"
 #include "model/weights/gguf/gguf_quantized.h"
 #include "model/weights/source/slice_check.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <set>
@@ -23,6 +24,7 @@ namespace {
 std::optional<WeightType> held_groups(const GgufType& type) {
   if (type.name == "Q4_0") return WeightType::int4;
   if (type.name == "Q8_0") return WeightType::int8;
+  if (is_encoded_row(type)) return WeightType::f8_e4m3;
   return quantized_type(type);
 }
 
@@ -80,6 +82,7 @@ std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path
 
 GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
     : files_(first), names_(ModelMetadata(files_)) {
+  find_encoded_rows(files_);
   for (const auto* const entries : {&files_.tensors(), &files_.listed()}) {
     for (const auto& [name, entry] : *entries) {
       if (matrix_of_factors(files_, entry.tensor) == nullptr) was_read_[&entry] = false;
@@ -89,7 +92,7 @@ GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
 
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
-  return place && place->second_half.empty() &&
+  return place && place->shares.empty() &&
          (find_gguf_rows(files_, place->tensor).entry != nullptr ||
           GgufSplitKvB::find(files_, place->tensor));
 }
@@ -272,22 +275,6 @@ void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView
   count_read(matrix, 1, columns);
 }
 
-void GgufCheckpoint::read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
-                                 const kernels::GroupedRows& out) const {
-  const Matrix matrix = find(name, shape, "");
-  constexpr std::size_t kGroup = kernels::PackedLayout::kGroup;
-  for (const GgufOrder::Run& run : matrix.place.columns.runs(slice.columns)) {
-    const Columns stored = columns_of(name, matrix, run.stored);
-    const std::size_t begin = run.begin - slice.columns.begin;
-    for (std::size_t i = 0; i < slice.rows.size(); ++i) {
-      const std::size_t row = matrix.place.rows.stored(slice.rows.begin + i);
-      tp::read_groups(matrix.type(), stored.row(row), stored.columns, out.elements.row(i) + begin,
-                      out.scales.row(i) + begin / kGroup);
-    }
-  }
-  count_read(matrix, slice.rows.size(), slice.columns);
-}
-
 void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                     const kernels::QuantizedRows& out) const {
   const Matrix matrix = find(name, shape, "");
@@ -303,22 +290,18 @@ void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, 
   count_read(matrix, slice.rows.size(), slice.columns);
 }
 
-// Only drafters have integers. Files store tokens, checkpoints the differences from the rows' numbers.
+// The ids of drafters' rows are not among the family's tensors. Files store tokens, checkpoints the
+// differences from the rows' numbers.
 std::vector<std::int64_t> GgufCheckpoint::whole_numbers(const std::string& name, MatrixShape shape,
                                                         const std::string& reason) const {
-  const GgufFiles::Entry* const entry = files_.find(name);
-  if (entry == nullptr) refuse_missing(name);
-  const GgufTensor& tensor = entry->tensor;
-  const std::size_t size = shape.size();
-  require<CheckpointError>(
-      tensor.type.name == "I64" && tensor.shape == std::vector<std::size_t>{size},
-      "{}: {} is {} of the type {}, expected [{}] ({}) of the type I64; convert the model "
-      "again",
-      files_.name(), printable(name), printable(tensor.shape), tensor.type.name, size, reason);
-  std::vector<std::int64_t> numbers(size);
-  std::memcpy(numbers.data(), entry->file.bytes().data() + tensor.bytes.begin, size * sizeof(std::int64_t));
-  for (std::size_t row = 0; row < size; ++row) numbers[row] -= static_cast<std::int64_t>(row);
-  count_read(*entry, tensor.bytes.size());
+  const std::optional<GgufPlace> place = names_.find(name);
+  const std::string& tensor = place ? place->tensor : name;
+  const GgufFiles::Entry* const entry = files_.find(tensor);
+  if (entry == nullptr) refuse_missing(tensor);
+  std::vector<std::int64_t> numbers = gguf_integers(*entry, shape, reason);
+  for (std::size_t row = 0; !place && row < numbers.size(); ++row)
+    numbers[row] -= static_cast<std::int64_t>(row);
+  count_read(*entry, entry->tensor.bytes.size());
   return numbers;
 }
 

@@ -45,6 +45,10 @@ class GgufCheckpoint final : public WeightSource {
                    const kernels::GroupedRows& out) const override;
   void read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                       const kernels::QuantizedRows& out) const override;
+  void read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                   const kernels::ScaledRows& out) const override;
+  // The tensor must have encoded rows (gguf_encoded_rows.h).
+  StoredScales scales_of(const std::string& name) const override;
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override { return files_.stored_bytes(); }
   std::size_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }

@@ -94,7 +94,9 @@ std::vector<bool> recurrent_layers_in(const ModelMetadata& model) {
   return layers;
 }
 
+// Files that carry a config.json have no numbers of heads, and keep the order of rows.
 GgufHeads heads_in(const ModelMetadata& model) {
+  if (!model.carried_config().empty()) return {};
   GgufHeads heads{model.heads(), model.kv_heads(), model.head_dim()};
   heads.recurrent_layers = recurrent_layers_in(model);
   heads.rwkv7_head_dim = model.whole_or("wkv.head_size", 0);
@@ -117,6 +119,7 @@ GgufHeads heads_of(const ModelSpec& spec) {
     heads.heads = attention->num_attention_heads;
     heads.kv_heads = attention->num_key_value_heads;
     heads.head_dim = attention->head_dim;
+    if (attention->pooled_indexer) heads.index_heads = attention->pooled_indexer->num_heads;
   }
   if (const auto* const delta_net = first_part<GatedDeltaNetSpec>(spec)) {
     heads.delta_key_heads = delta_net->num_key_heads;
@@ -227,6 +230,10 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
       },
       block, stored);
   add_separate_qkv(block, context);
+  for (const std::string& table : {block.hash_table.table, block.hash_table.shards}) {
+    if (!names.hash_table.empty() && !table.empty())
+      table_parts_[table] = {.tensor = names.gguf.hash_table + std::string(kWeight)};
+  }
   add_drafter(block.drafter, stored.drafter);
   for (const char* const parameter : {"alpha_p", "alpha_n", "beta", "eps"}) {
     const std::string key = stored.activation + parameter;
@@ -279,7 +286,7 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
   GgufPlace place = *found;
   const std::size_t marks = marks_in(place.tensor);
   place.tensor = with_numbers(place.tensor, pattern.numbers);
-  place.second_half = with_numbers(place.second_half, pattern.numbers);
+  for (GgufShare& share : place.shares) share.tensor = with_numbers(share.tensor, pattern.numbers);
   if (!place.is_stack || pattern.end != kWeight)
     place.tensor.append(pattern.end);  // a stack's name contains it
   if (pattern.numbers.size() > marks) place.expert = pattern.numbers[marks];
@@ -308,6 +315,16 @@ std::optional<GgufPlace> GgufNames::find_transposed_stack(std::string_view name)
   GgufPlace place = found->second;
   place.tensor = with_numbers(place.tensor, pattern.numbers);
   return place;
+}
+
+std::optional<GgufPlace> GgufNames::find_table_part(std::string_view name) const {
+  constexpr std::string_view kDigits = "0123456789";
+  if (!name.ends_with(kWeight)) return std::nullopt;
+  name.remove_suffix(kWeight.size());
+  std::string pattern = pattern_of(name, 1).text;
+  pattern.erase(pattern.find_last_not_of(kDigits) + 1);
+  const auto found = table_parts_.find(pattern);
+  return found == table_parts_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::string GgufNames::in_file(const std::string& name) const {

@@ -49,6 +49,10 @@ class GgufNames {
   // stacks, but writers can make theirs of it. Returns nothing for other names.
   std::optional<GgufPlace> find_transposed_stack(std::string_view name) const;
 
+  // The place of a hash table that the file has outside of the blocks, or of one of its shards: rows of the
+  // place's tensor, which begins with shard 0. Returns nothing for other names.
+  std::optional<GgufPlace> find_table_part(std::string_view name) const;
+
   // The file's name of a tensor of the checkpoint, even if the family lacks the tensor.
   std::string in_file(const std::string& name) const;
 
@@ -80,7 +84,9 @@ class GgufNames {
   std::vector<bool> recurrent_layers_;                        // see GgufHeads
   std::map<std::string, GgufPlace, std::less<>> transposed_;  // see find_transposed_stack; by patterns
   std::map<std::string, SeparateQkv, std::less<>> separate_qkv_;  // by patterns
-  std::string blocks_;                                            // "model.layers."
+  // See find_table_part; by patterns without the shards' numbers.
+  std::map<std::string, GgufPlace, std::less<>> table_parts_;
+  std::string blocks_;  // "model.layers."
 };
 
 }  // namespace tp

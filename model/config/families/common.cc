@@ -319,6 +319,11 @@ float limit_of(const std::vector<double>& limits, std::size_t layer) {
   return layer < limits.size() ? static_cast<float>(limits[layer]) : 0.0F;
 }
 
+float shared_limit_of(const ExpertsConfig& experts, std::size_t layer) {
+  const bool has_own = !experts.shared_swiglu_limits.empty();
+  return limit_of(has_own ? experts.shared_swiglu_limits : experts.swiglu_limits, layer);
+}
+
 void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& spec) {
   const RouterSpec& router = spec.router;
   require<ConfigError>(config.hidden_act == "silu" || spec.activation == activation_of(config),

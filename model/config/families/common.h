@@ -113,6 +113,8 @@ nlohmann::json sigmoid_experts_in_gguf(const ModelMetadata& model);
 
 // A layer's limit of activations; 0 (no limit) for layers that are not listed.
 float limit_of(const std::vector<double>& limits, std::size_t layer);
+// The limit in a layer's shared experts or MLP. Only GGUF files have a limit of its own.
+float shared_limit_of(const ExpertsConfig& experts, std::size_t layer);
 
 // Throws ConfigError if the router's sizes or the activation are not possible.
 void require_experts(const CheckpointConfig& config, const MixtureOfExpertsSpec& spec);
@@ -187,6 +189,12 @@ nlohmann::json deepseek_config(const ModelMetadata& model);
 nlohmann::json deepseek_config_with_indexers(const ModelMetadata& model);
 // The fields of latent attention among them. `value_dim`: the size of values if the file does not have it.
 nlohmann::json latent_attention_in_gguf(const ModelMetadata& model, std::uint64_t value_dim);
+
+// DeepSeek-V4's fields of config.json in a GGUF file, and V4.1's. Both throw CheckpointError or ConfigError.
+nlohmann::json deepseek_v4_config(const ModelMetadata& model);
+nlohmann::json deepseek_v41_config(const ModelMetadata& model);
+// Changes the names of hash tables to those in the file.
+void adapt_deepseek_v41_names(const ModelMetadata& model, TensorNames& names);
 
 // GGUF metadata about windows, as fields of config.json.
 nlohmann::json gguf_windows(const ModelMetadata& model);

@@ -72,6 +72,7 @@ MixtureOfExpertsSpec experts(const CheckpointConfig& config) {
 
 ModelSpec deepseek_v4_spec(const CheckpointConfig& config) {
   ModelSpec spec = llama_spec(config);
+  ignore_next_token_layers(config, spec.names);  // GGUF files store them after the last layer
   set_experts(config, experts(config), spec, [](std::size_t) { return true; });
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     BlockSpec& block = spec.blocks[layer];
@@ -81,7 +82,8 @@ ModelSpec deepseek_v4_spec(const CheckpointConfig& config) {
                                                  .eps = static_cast<float>(config.hyper_connection.eps),
                                                  .sinkhorn_steps = config.hyper_connection.sinkhorn_iters};
     auto& moe = std::get<MixtureOfExpertsSpec>(block.feed_forward);
-    moe.limit = moe.shared_limit = limit_of(config.experts.swiglu_limits, layer);
+    moe.limit = limit_of(config.experts.swiglu_limits, layer);
+    moe.shared_limit = shared_limit_of(config.experts, layer);
     if (layer >= config.experts.num_hash_layers) continue;
     moe.router.correction_bias = false;
     moe.router.token_table = config.vocab_size;
@@ -110,7 +112,7 @@ BlockNames deepseek_v4_block(const std::string& prefix) {
   names.compressed_attention = usual_names(kCompressedAttentionTensors, prefix + "attn.");
   names.compressed_attention.compressor = usual_names(kCompressorTensors, prefix + "attn.compressor.");
   names.compressed_attention.index_compressor =
-      usual_names(kCompressorTensors, prefix + "attn.indexer.compressor.");
+      usual_names(kIndexCompressorTensors, prefix + "attn.indexer.compressor.");
   const std::string experts = prefix + "ffn.";
   const GatedMlpNames parts{.gate_proj = "w1", .up_proj = "w3", .down_proj = "w2"};
   const std::string shared = experts + "shared_experts.";
@@ -140,6 +142,7 @@ Family deepseek_v4() {
   family.names.lm_head = "head";
   family.names.last_connection = usual_names(kLastConnectionTensors, "hc_head_");
   family.names.ignored_prefixes = {"mtp."};
+  family.gguf = {.architecture = "deepseek4", .config = deepseek_v4_config, .read_only = true};
   // RoPE with one set of parameters for each kind of layer, and layer_types, are names of transformers 5,
   // which also names tensors differently.
   family.fixed_fields = {{"scoring_func", R"("sqrtsoftplus")"},
@@ -171,8 +174,14 @@ Family deepseek_v4() {
 // Tensors of images, and bias_vl, which is for their tokens, are left out.
 Family deepseek_v41() {
   Family family = derived(deepseek_v4(), "DeepseekV41ForCausalLM", deepseek_v41_spec, deepseek_v41_block);
+  family.gguf = {.architecture = "deepseek41",
+                 .config = deepseek_v41_config,
+                 .read_only = true,
+                 .adapt_names = adapt_deepseek_v41_names};
+  family.names.gguf.block.hash_table = gguf_names(kEngramTensors);
   family.names.last_connection = {};
-  family.names.buffers.push_back(".ffn.gate.bias_vl");
+  for (const char* const of_images : {".ffn.gate.bias_vl", ".exp_probs_b_vl.bias"})
+    family.names.buffers.emplace_back(of_images);
   family.fixed_fields.push_back({"gate_temp", "1"});
   family.defaults.experts.num_hash_layers = 0;
   family.defaults.compressed.has_sources = true;

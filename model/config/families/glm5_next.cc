@@ -15,13 +15,10 @@
 namespace tp::families {
 namespace {
 
-// GGUF files have limits of shared experts and dense MLPs; other files have one limit.
 void set_limits(const CheckpointConfig& config, std::size_t layer, FeedForwardSpec& feed_forward) {
-  const float limit = limit_of(config.experts.swiglu_limits, layer);
-  const std::vector<double>& shared = config.experts.shared_swiglu_limits;
-  const float shared_limit = shared.empty() ? limit : limit_of(shared, layer);
+  const float shared_limit = shared_limit_of(config.experts, layer);
   if (auto* const experts = std::get_if<MixtureOfExpertsSpec>(&feed_forward)) {
-    experts->limit = limit;
+    experts->limit = limit_of(config.experts.swiglu_limits, layer);
     experts->shared_limit = shared_limit;
     experts->limits_gate = true;
   } else {
@@ -64,6 +61,23 @@ BlockNames glm5_next_block(const std::string& prefix) {
   return names;
 }
 
+// The names of transformers' modules, under which some quantized checkpoints are stored. Queries, keys and
+// values share a convolution. Source: transformers, modular_glm5_next.py.
+BlockNames glm5_next_modules(const std::string& prefix) {
+  BlockNames names = glm5_next_block(prefix);
+  const std::string gate = prefix + "self_attn.forget_gate.";
+  names.attention_connection = usual_names(kAttentionConnectionTensors, prefix + "attn_hc.");
+  names.feed_forward_connection = usual_names(kFeedForwardConnectionTensors, prefix + "ffn_hc.");
+  GatedDeltaNetNames& net = names.delta_net;
+  net.conv = prefix + "self_attn.conv1d";
+  for (std::string* const separate : {&net.q_conv, &net.k_conv, &net.v_conv}) separate->clear();
+  net.decay_down = gate + "f_a_proj";
+  net.decay_up = gate + "f_b_proj";
+  net.decay = gate + "A_log";
+  net.decay_bias = gate + "dt_bias";
+  return names;
+}
+
 // Layers without KV heads have Kimi delta attention.
 nlohmann::json glm5_next_in_gguf(const ModelMetadata& model) {
   nlohmann::json config = deepseek_config(model);
@@ -92,6 +106,7 @@ nlohmann::json glm5_next_in_gguf(const ModelMetadata& model) {
 Family glm5_next() {
   Family family = derived(kimi_linear(), "Glm5NextForConditionalGeneration", glm5_next_spec, glm5_next_block);
   family.names.part_prefix = "language_model.";
+  family.names.other_names_of_block = glm5_next_modules;
   family.layer_types = {{"deepseek_sparse_attention", "full_attention"}};
   family.fixed_fields = {{"mhc", "true"},
                          {"mla_use_nope", "true"},

@@ -158,8 +158,7 @@ Family qwen4_exp() {
   for (const char* const buffer : {".layer_multipliers", ".ngram_heads_offsets", ".ngram_heads_vocab_sizes"})
     family.names.buffers.emplace_back(buffer);
   family.names.hash_table = kOnlyTable;
-  // Files can be read. Writing them would need the shards of the table in one tensor.
-  family.gguf = {.architecture = "qwen4exp", .config = qwen4_exp_config, .read_only = true};
+  family.gguf = {.architecture = "qwen4exp", .config = qwen4_exp_config};
   family.fixed_fields = {{"indexer_kv_heads", "1"}};
   family.defaults.max_position_embeddings = 32768;
   family.defaults.low_rank_connection = {.count = 4, .rank = 320};

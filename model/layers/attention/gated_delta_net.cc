@@ -152,7 +152,7 @@ std::vector<OwnedChannels> delta_channels(const GatedDeltaNetNames& names, const
   const auto layer = [&](const std::string& name, std::size_t channels, const char* reason) {
     return StoredLayer{name, {channels, spec.conv_kernel}, reason, "linear_conv_kernel_dim"};
   };
-  if (spec.separate)
+  if (!names.q_conv.empty())
     return {{layer(names.q_conv, all_keys, kKeyRows), {keys}},
             {layer(names.k_conv, all_keys, kKeyRows), {keys}},
             {layer(names.v_conv, all_values, kValueRows), {values}}};

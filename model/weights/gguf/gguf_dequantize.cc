@@ -3,6 +3,7 @@
 #include "model/kernels/code_string.h"
 #include "model/weights/gguf/gguf_codebooks.h"
 #include "model/weights/gguf/gguf_codes.h"
+#include "model/weights/gguf/gguf_encoded_rows.h"
 #include "model/weights/source/widen.h"
 
 #include <algorithm>
@@ -308,6 +309,7 @@ const Format* find_format(const GgufType& type) {
 void dequantize(const GgufType& type, const std::byte* row, Range columns, float* out) {
   if (const std::optional<DType> plain = plain_type(type))
     return widen(*plain, row + columns.begin * size_of(*plain), columns.size(), out);
+  if (is_encoded_row(type)) return dequantize_encoded_row(type, row, columns, out);
   const Format* const format = find_format(type);
   assert(format != nullptr);
   const std::size_t width = type.block_elements;

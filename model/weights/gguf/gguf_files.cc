@@ -158,6 +158,8 @@ const GgufFiles::Entry* GgufFiles::find(std::string_view name) const {
   return nullptr;
 }
 
+void GgufFiles::describe_as(const GgufTensor& tensor) { tensors_.at(tensor.name).tensor = tensor; }
+
 std::vector<const MappedFile*> GgufFiles::parts() const {
   std::vector<const MappedFile*> parts;
   for (const std::unique_ptr<MappedFile>& file : files_) parts.push_back(file.get());

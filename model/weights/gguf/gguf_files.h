@@ -46,6 +46,9 @@ class GgufFiles {
   // The tensor with this name, or nullptr.
   const Entry* find(std::string_view name) const;
 
+  // Replaces the type and shape of the tensor with this name by others with as many bytes.
+  void describe_as(const GgufTensor& tensor);
+
   // "model.gguf" or "model-00001-of-00003.gguf and 2 more"
   std::string name() const;
   // Like MappedFile::stop_reading_ahead, for all parts.

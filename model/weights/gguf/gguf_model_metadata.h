@@ -51,6 +51,9 @@ class ModelMetadata {
   std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
   std::vector<std::string_view> texts(std::string_view key) const { return metadata_.texts(full(key)); }
 
+  // The original checkpoint's config.json, which a few files carry instead of numbers; empty: none.
+  std::string_view carried_config() const { return text_or("config", ""); }
+
   // Whether a value that is there is a list.
   bool is_list(std::string_view key) const { return metadata_.values().find(full(key))->second.is_list; }
 

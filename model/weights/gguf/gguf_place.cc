@@ -78,7 +78,8 @@ std::optional<MatrixShape> GgufPlace::matrix_shape(const std::vector<std::size_t
     return elements != 0 && elements % matrix_row == 0
                ? std::optional(MatrixShape{elements / matrix_row, matrix_row})
                : std::nullopt;
-  if (extents_of_1 != 0 && elements != 0) return MatrixShape{elements / extents.back(), extents.back()};
+  const bool is_flattened = extents_of_1 != 0 || (may_be_stack && extents.size() == 3);
+  if (is_flattened && elements != 0) return MatrixShape{elements / extents.back(), extents.back()};
   const std::size_t dimensions = extents.size() - (expert ? 1 : 0);
   if (dimensions < 1 || dimensions > 2 || (expert && *expert >= extents.front())) return std::nullopt;
   const std::size_t rows = dimensions == 2 ? extents[extents.size() - 2] : 1;

@@ -53,18 +53,25 @@ struct GgufOrder {
 // The prefix of a block's tensors, without the block's number.
 inline const std::string kGgufBlock = "blk.#.";
 
+// A tensor of the file that has some of the rows of the checkpoint's tensor.
+struct GgufShare {
+  std::string tensor{};
+  std::size_t parts = 1;  // of equal parts of all rows
+};
+
 struct GgufPlace {
   std::string tensor{};                 // "blk.3.attn_q.weight"
   std::optional<std::size_t> expert{};  // index in a stack [experts, rows, columns]
   bool is_stack = false;                // the whole stack, as a matrix [experts * rows, columns]
   GgufOrder rows{};
   GgufOrder columns{};
-  std::string second_half{};  // the tensor with the second half of the rows; `tensor` contains the first
+  std::vector<GgufShare> shares{};  // tensors that have the rows, in this order; empty: `tensor` has them
   // The length of the rows in which the file stores a vector as a matrix; 0: as a vector.
   std::size_t vector_row = 0;
   // The length of the rows of a matrix that the file stores as a vector; 0: as a matrix.
   std::size_t matrix_row = 0;
   std::size_t extents_of_1 = 0;  // extents of 1 that the file has between rows and columns
+  bool may_be_stack = false;     // files have the matrix itself, or its rows as a stack of equal matrices
   bool is_transposed = false;    // the checkpoint's matrix is the transpose of the file's
   float addend = 0.0F;           // add to the file's values to get the checkpoint's
   bool is_negative_exp = false;  // the file stores -exp(value)
@@ -100,18 +107,25 @@ struct GgufHeads {
   std::size_t delta_value_dim = 0;
   std::size_t mamba_group = 0;     // elements of a group of Mamba-2's heads
   std::size_t rwkv7_head_dim = 0;  // 0: no RWKV-7
+  std::size_t index_heads = 1;     // heads of an indexer of pools
   // Whether each layer has a recurrence instead of attention; empty: no layer has one, or their tensors have
   // names of their own.
   std::vector<bool> recurrent_layers{};
 };
 
 // Arrangements of vectors that GGUF files store as a column: with the same values, or as -exp(value). A
-// matrix with a further extent, 1. A matrix of -exp(value).
+// matrix of -exp(value). A matrix that may be a stack. A matrix with a further extent, 1.
 inline GgufPlace gguf_column(const GgufContext& /*context*/) { return {.vector_row = 1}; }
 inline GgufPlace gguf_column_of_exp(const GgufContext& /*context*/) {
   return {.vector_row = 1, .is_negative_exp = true};
 }
 inline GgufPlace gguf_exp(const GgufContext& /*context*/) { return {.is_negative_exp = true}; }
+inline GgufPlace gguf_matrix_or_stack(const GgufContext& /*context*/) { return {.may_be_stack = true}; }
 inline GgufPlace gguf_extent_1(const GgufContext& /*context*/) { return {.extents_of_1 = 1}; }
+
+// A tensor, without "blk.N." and ".weight", with some of the rows.
+inline GgufShare gguf_share(const std::string& layer, std::size_t parts = 1) {
+  return {kGgufBlock + layer + ".weight", parts};
+}
 
 }  // namespace tp

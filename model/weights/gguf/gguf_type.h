@@ -80,6 +80,11 @@ constexpr const GgufType* find_gguf_type(std::string_view name) {
   return nullptr;
 }
 
+// Whether elements are integers without a scale.
+constexpr bool is_integer(const GgufType& type) {
+  return type.name == "I8" || type.name == "I16" || type.name == "I32" || type.name == "I64";
+}
+
 // The in-memory type of elements that are single floating-point numbers; nothing for other types.
 constexpr std::optional<DType> plain_type(const GgufType& type) {
   if (type.name == "F32") return DType::f32;

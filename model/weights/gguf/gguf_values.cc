@@ -33,6 +33,9 @@ void GgufValues::texts(std::string_view key, std::span<const std::string> values
 void GgufValues::wholes(std::string_view key, std::span<const std::int32_t> values) {
   set_list(key, GgufKind::i32, values.size(), bytes_of(values));
 }
+void GgufValues::wholes(std::string_view key, std::span<const std::uint64_t> values) {
+  set_list(key, GgufKind::u64, values.size(), bytes_of(values));
+}
 void GgufValues::numbers(std::string_view key, std::span<const float> values) {
   set_list(key, GgufKind::f32, values.size(), bytes_of(values));
 }

@@ -21,6 +21,7 @@ class GgufValues {
   void boolean(std::string_view key, bool value);
   void texts(std::string_view key, std::span<const std::string> values);
   void wholes(std::string_view key, std::span<const std::int32_t> values);
+  void wholes(std::string_view key, std::span<const std::uint64_t> values);
   void numbers(std::string_view key, std::span<const float> values);
   void booleans(std::string_view key, const std::vector<bool>& values);
   // Copies a value from another file.

@@ -24,12 +24,6 @@ T element_at(const std::byte* data, std::size_t index) {
   return value;
 }
 
-// An E8M0 scale as bf16. Exponent 0 is subnormal, 255 stands for NaN.
-std::uint16_t bf16_of_e8m0(std::uint8_t exponent) {
-  if (exponent == 255) return 0x7fc0;
-  return exponent == 0 ? std::uint16_t{0x0040} : static_cast<std::uint16_t>(exponent << 7);
-}
-
 // The words that contain a range of numbers.
 Range words_of(Range numbers, std::size_t per_word) {
   return numbers.empty() ? Range{} : Range{numbers.begin / per_word, (numbers.end - 1) / per_word + 1};

@@ -11,6 +11,12 @@ namespace tp {
 
 inline float float_from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
+// An E8M0 scale as bf16. Exponent 0 is subnormal, 255 stands for NaN.
+inline std::uint16_t bf16_of_e8m0(std::uint8_t exponent) {
+  if (exponent == 255) return 0x7fc0;
+  return exponent == 0 ? std::uint16_t{0x0040} : static_cast<std::uint16_t>(exponent << 7);
+}
+
 // Includes subnormals, infinities and NaNs. Has no branches, so that loops are vectorised. Independent of the
 // processor's flush-to-zero modes, because no intermediate value is a float32 subnormal.
 inline float float_from_f16(std::uint16_t bits) {

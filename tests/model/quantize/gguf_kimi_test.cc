@@ -1,6 +1,7 @@
 // GGUF files of Kimi-Linear and Kimi-K3. Source of names, shapes and values: llama.cpp,
 // conversion/kimi_linear.py, conversion/kimi_k3.py, src/models/kimi-linear.cpp and src/models/kimi-k3.cpp.
 #include "model/config/config.h"
+#include "tests/model/layers/glm_modules.h"
 #include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
@@ -205,6 +206,15 @@ TEST(GgufGlm53, GivesTheLogitsOfTheCheckpoint) {
 TEST(GgufGlm53, IsWrittenAsLlamaCppReadsIt) {
   const reference::Fixture fixture = reference::fixture("glm5next");
   test::expect_written_as(glm_file(fixture), fixture);
+}
+
+TEST(GgufGlm53, IsWrittenInTheSameWayFromTensorsWithTheNamesOfModules) {
+  const reference::Fixture published = reference::fixture("glm5next");
+  const test::TemporaryDirectory directory;
+  test::write_glm_modules(directory.path(), test::config_in(published.folder), published);
+  reference::Fixture modules = published;
+  modules.folder = directory.path();
+  test::expect_written_as(glm_file(published), modules);
 }
 
 }  // namespace

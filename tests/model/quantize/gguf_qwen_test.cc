@@ -2,9 +2,11 @@
 // names, order and values: llama.cpp, conversion/qwen.py.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "model/quantize/hyperparameters.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/computed_sequence.h"
+#include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/model/quantize/expect_written.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_conversion.h"
@@ -260,9 +262,7 @@ void write_qwen4_block(GgufConversion& to, std::size_t layer) {
   to.write(block + "indexer.k_proj.weight", rows_of(rows, queries, 16));
 }
 
-TEST(GgufQwen4Exp, GivesTheLogitsOfTheCheckpoint) {
-  if (test::world().size() > 3) GTEST_SKIP() << "three KV heads";
-  const Fixture fixture = reference::fixture("qwen4exp");
+GgufConversion qwen4_file(const Fixture& fixture) {
   GgufConversion to(fixture, "qwen4exp");
   write_sizes(to);
   to.numbers("rope.dimension_sections", GgufKind::i32, std::vector<std::int32_t>{1, 1, 0, 0});
@@ -297,7 +297,39 @@ TEST(GgufQwen4Exp, GivesTheLogitsOfTheCheckpoint) {
   to.copy("output_hc_down.weight", "model.hyper_connection_mixer.input_mix_weight_down.weight");
   to.copy("output_hc_up.weight", "model.hyper_connection_mixer.input_mix_weight_up.weight");
   for (std::size_t layer = 0; layer < to.config().num_hidden_layers; ++layer) write_qwen4_block(to, layer);
-  test::expect_logits(to, fixture);
+  return to;
+}
+
+TEST(GgufQwen4Exp, GivesTheLogitsOfTheCheckpoint) {
+  if (test::world().size() > 3) GTEST_SKIP() << "three KV heads";
+  const Fixture fixture = reference::fixture("qwen4exp");
+  test::expect_logits(qwen4_file(fixture), fixture);
+}
+
+TEST(GgufQwen4Exp, IsWrittenAsLlamaCppWritesIt) {
+  const Fixture fixture = reference::fixture("qwen4exp");
+  GgufConversion file = qwen4_file(fixture);
+  test::expect_written_as(file, fixture);
+  for (const char* const unused : {"attention.layer_norm_epsilon", "ple.image_token_id"}) file.remove(unused);
+  test::expect_metadata_as(file, "qwen4exp", fixture);
+  const test::TemporaryDirectory directory;
+  const GgufFiles written(test::write_gguf(fixture, directory));
+  const GgufMetadata& metadata = written.metadata();
+  // Doubles would round them.
+  EXPECT_EQ(metadata.exact_wholes("qwen4exp.ple.layer_multipliers"),
+            (std::vector<std::uint64_t>{6697078691025921, 1827739439518885, 36098755079765183}));
+  EXPECT_EQ(metadata.values().at("qwen4exp.ple.head_offsets").kind, GgufKind::u64);
+}
+
+TEST(GgufQwen4Exp, IsNotWrittenWithTwoHashTables) {
+  nlohmann::json config = test::config_in(reference::fixture("qwen4exp").folder);
+  config["text_config"]["ple_layer_ids"] = {2, 3};
+  const ModelSpec spec = make_spec(parse_config(config.dump(), "config.json"));
+  GgufValues values;
+  EXPECT_CONTAINS(test::error_of<ConfigError>([&] {
+                    write_hyperparameters(parse_config(config.dump(), "config.json"), spec, "model", values);
+                  }),
+                  "expected a hash table in one layer, found 2 tables");
 }
 
 // A file that contains only one layer's ssm_out, [2, 4 value heads * 128], with 2 key heads.

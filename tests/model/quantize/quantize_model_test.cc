@@ -118,6 +118,24 @@ std::vector<float> elements_by_kv_head(const WeightSource& written, const Checkp
   return elements;
 }
 
+// Returns a matrix whose first `upper` rows are one layer, and whose other rows are another.
+std::vector<float> elements_of_two(const WeightSource& written, MatrixShape shape, std::size_t upper,
+                                   const std::string& first, const std::string& second) {
+  std::vector<float> elements = elements_of(written, {first + ".weight", {upper, shape.columns}});
+  const std::vector<float> lower =
+      elements_of(written, {second + ".weight", {shape.rows - upper, shape.columns}});
+  elements.insert(elements.end(), lower.begin(), lower.end());
+  return elements;
+}
+
+// Returns a shard's rows of the file's only hash table.
+std::vector<float> elements_of_shard(const WeightSource& written, const CheckpointConfig& config,
+                                     const std::string& table, std::size_t shard, MatrixShape shape) {
+  const MatrixShape all{shape.rows * config.hash_table.shards, shape.columns};
+  return test::read_slice(written, table + ".weight", all,
+                          TensorSlice::of_rows(all, {shard * shape.rows, (shard + 1) * shape.rows}));
+}
+
 // Returns the elements of the checkpoint's tensor in the file's order.
 std::vector<float> written_elements(const WeightSource& written, const CheckpointConfig& config,
                                     const WeightSource& checkpoint, ModelTensor tensor) {
@@ -130,13 +148,16 @@ std::vector<float> written_elements(const WeightSource& written, const Checkpoin
   if (!block.qkv_proj.empty() && tensor.name.starts_with(block.qkv_proj + "."))
     return elements_by_kv_head(written, config, block, tensor);
   const GatedMlpNames shared = block.experts.shared_expert;
-  if (tensor.name == shared.gate_up_proj + ".weight") {
-    const MatrixShape half{tensor.shape.rows / 2, tensor.shape.columns};
-    std::vector<float> elements = elements_of(written, {shared.gate_proj + ".weight", half});
-    const std::vector<float> ups = elements_of(written, {shared.up_proj + ".weight", half});
-    elements.insert(elements.end(), ups.begin(), ups.end());
-    return elements;
-  }
+  if (tensor.name == shared.gate_up_proj + ".weight")
+    return elements_of_two(written, tensor.shape, tensor.shape.rows / 2, shared.gate_proj, shared.up_proj);
+  const PooledIndexerNames& indexer = block.pooled_indexer;
+  if (tensor.name == indexer.qk_proj + ".weight")
+    return elements_of_two(written, tensor.shape, tensor.shape.rows - config.pooled_indexer.head_dim,
+                           indexer.q_proj, indexer.k_proj);
+  const std::string& shards = block.hash_table.shards;
+  if (!shards.empty() && tensor.name.starts_with(shards))
+    return elements_of_shard(written, config, names.hash_table, std::stoul(tensor.name.substr(shards.size())),
+                             tensor.shape);
   return elements_of_experts(written, names.names_of_block(prefix).experts, tensor, config.num_experts);
 }
 
