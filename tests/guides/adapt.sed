@@ -17,4 +17,4 @@ s/--requests 64/--requests 2/
 s/--prompt-tokens 1024 --shared-prefix-tokens 896/--prompt-tokens 128 --shared-prefix-tokens 64/
 s/--turns [0-9]+/--turns 2/
 s/--repeat [0-9]+/--repeat 1/
-s/SECONDS=3600/SECONDS=10/
+s/(DIFFERENTIAL_SECONDS)=[0-9]+/\1=10/
