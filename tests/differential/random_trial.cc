@@ -10,10 +10,6 @@ namespace {
 
 using reference::Random;
 
-constexpr std::size_t kLongestPrompt = 48;
-constexpr std::size_t kLongestAnswer = 24;
-constexpr std::size_t kLongest = kLongestPrompt + kLongestAnswer;
-
 bool one_in(Random& random, std::size_t count) { return random.integer(0, count - 1) == 0; }
 
 float fraction(Random& random) { return (random.number() + 1.0F) / 2.0F; }  // [0, 1)
@@ -68,94 +64,93 @@ SamplingParams random_sampling(Random& random, std::size_t vocab_size) {
   return sampling;
 }
 
-Request random_request(Random& random, std::size_t vocab_size) {
+// Asks for results about the prompt instead of a continuation.
+void ask(Random& random, const TrialModel& model, Request& request) {
+  request.max_tokens = 0;
+  const auto can = [&](Task task) { return does(model.kind, task) && one_in(random, 2); };
+  if (can(Task::score) && request.prompt.size() > 1)
+    request.score_from = random.integer(1, request.prompt.size() - 1);
+  else if (can(Task::embed))
+    request.pooling = static_cast<Pooling>(random.integer(0, 2));
+  else if (can(Task::logits) && model.kind != ModelKind::classifier)
+    request.prompt_logits = true;
+  else
+    request.prompt_hidden = true;
+}
+
+Request random_request(Random& random, const TrialModel& model) {
+  const std::size_t vocab_size = model.config.vocab_size;
   Request request;
   request.prompt = random_prompt(random, vocab_size);
+  if (one_in(random, 3)) request.cache_salt = "another user";
+  if (one_in(random, 6)) request.cache_prompt = false;
+  const bool is_decoder = model.kind == ModelKind::decoder;
+  if (!does(model.kind, Task::generate) || (is_decoder && one_in(random, 8))) {
+    ask(random, model, request);
+    return request;
+  }
   request.sampling = random_sampling(random, vocab_size);
   request.max_tokens = static_cast<int>(random.integer(1, kLongestAnswer));
   request.ignore_eos = random.coin();
   if (one_in(random, 4)) request.n = static_cast<int>(random.integer(2, 4));
+  if (one_in(random, 4)) request.stop_token_ids = random_tokens(random, 4, vocab_size);
+  if (model.kind == ModelKind::diffusion) {  // has no other settings
+    const SamplingParams& all = request.sampling;
+    request.sampling = {
+        .temperature = all.temperature, .top_k = all.top_k, .top_p = all.top_p, .seed = all.seed};
+    return request;
+  }
   if (one_in(random, 5)) request.min_tokens = static_cast<int>(random.integer(0, 5));
   request.min_tokens = std::min(request.min_tokens, request.max_tokens);
-  if (one_in(random, 4)) request.stop_token_ids = random_tokens(random, 4, vocab_size);
   if (one_in(random, 5)) request.bad_words_ids = {random_tokens(random, 1, vocab_size)};
-  if (one_in(random, 6) && request.prompt.size() > 1)
+  if (one_in(random, 6) && is_decoder && request.prompt.size() > 1)
     request.score_from = random.integer(1, request.prompt.size() - 1);
   if (one_in(random, 6)) request.speculate = false;
-  if (one_in(random, 3)) request.priority = static_cast<int>(random.integer(0, 2)) - 1;
-  if (one_in(random, 3)) request.cache_salt = "another user";
   return request;
-}
-
-SpeculationOptions random_speculation(Random& random, const DraftChoice& choice) {
-  if (!choice.layer && one_in(random, 3)) return {};
-  // Whether drafts pay off depends on the machine, so most trials always draft.
-  SpeculationOptions options{.drafts = DraftKind::ngram,
-                             .tokens = random.integer(1, kMaxDraftTokens),
-                             .always = !one_in(random, 8),
-                             .ranks = random.coin() ? DraftRanks::all : DraftRanks::first};
-  std::vector<DraftKind> kinds = {DraftKind::ngram};
-  if (choice.itself) kinds.push_back(DraftKind::model);
-  if (choice.layer) kinds.push_back(DraftKind::mtp);
-  if (kinds.size() > 1) kinds.push_back(DraftKind::automatic);
-  options.drafts = kinds[random.integer(0, kinds.size() - 1)];
-  return options;
 }
 
 }  // namespace
 
-Trial random_trial(Random& random, std::size_t vocab_size, const DraftChoice& choice) {
-  Trial trial;
-  EngineOptions& options = trial.options;
-  options.weights = WeightType::f32;
-  options.kv_type = KvType::f32;
-  options.threads = 1;
-  options.max_length = kLongest;
-  options.prefill_chunk = random.integer(1, 64);
-  options.max_sequences = random.integer(1, 8);
-  options.block_size = random.integer(1, 32);
-  options.cache_tokens = random.integer(kLongest + options.block_size, 4 * kLongest);
-  if (random.coin())
-    options.step_time =
-        std::chrono::microseconds(1);  // always exceeded, so that chunks do not depend on the machine
-  options.speculation = random_speculation(random, choice);
-  if (one_in(random, 4)) options.two_batch_overlap = TwoBatchOverlap::on;
-  options.kv_slices = !one_in(random, 3);
-  options.kv_store_min = random.integer(1, kLongestPrompt);
-  trial.stores = random.coin();
+Effect Trial::effect() const {
+  if (options.same_bits) return Effect::none;
+  Effect largest = Effect::last_bits;
+  for (const Option* option : drawn) largest = std::max(largest, option->effect);
+  return largest;
+}
+
+const Option* Trial::refused_by(const std::string& error) const {
+  const auto refuses = [&](const Option* option) {
+    const std::string quoted = fmt::format("`{}`", option->name);
+    return error.find(option->refusal.empty() ? quoted : option->refusal) != error.npos;
+  };
+  const auto found = std::ranges::find_if(drawn, refuses);
+  return found == drawn.end() ? nullptr : *found;
+}
+
+Trial random_trial(Random& random, const TrialModel& model, std::size_t max_ranks) {
+  const EngineOptions plain{
+      .weights = WeightType::f32, .kv_type = KvType::f32, .max_length = kLongest, .threads = 1};
+  Trial trial{.ranks = max_ranks, .options = plain, .reference = plain, .description = model.name};
+  trial.reference.max_sequences = 1;
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {
     TrialRequest& one = trial.requests.emplace_back();
-    one.request = random_request(random, vocab_size);
+    one.request = random_request(random, model);
     one.arrives = random.integer(0, 12);
     if (one_in(random, 10)) one.cancelled_at = one.arrives + random.integer(1, 12);
   }
-  return trial;
-}
-
-std::string describe(const SpeculationOptions& options) {
-  switch (options.drafts) {
-    case DraftKind::ngram:
-      return fmt::format("{} drafts of n-grams", options.tokens);
-    case DraftKind::model:
-      return fmt::format("{} drafts of a model", options.tokens);
-    case DraftKind::mtp:
-      return fmt::format("{} drafts of the layer", options.tokens);
-    case DraftKind::automatic:
-      return fmt::format("{} drafts of any kind", options.tokens);
-    default:
-      return "no drafts";
+  for (const Option& option : all_options()) {
+    const std::size_t rarer = option.models.include(model) ? 1 : 20;
+    if (option.draw == nullptr || !one_in(random, rarer * option.one_in)) continue;
+    Random copy = random;
+    Draw own{random, model, trial, trial.options};
+    Draw shared{copy, model, trial, trial.reference};
+    const std::string value = option.draw(own);
+    if (option.is_shared) option.draw(shared);
+    if (value.empty()) continue;
+    trial.drawn.push_back(&option);
+    trial.description += fmt::format(", {} {}", option.name, value);
   }
-}
-
-std::string describe(const EngineOptions& options) {
-  const SpeculationOptions& speculation = options.speculation;
-  return fmt::format(
-      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_time {} ms, {}{}{}{}",
-      options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens,
-      options.step_time.count(), describe(speculation),
-      options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "",
-      options.kv_slices ? "" : ", private caches",
-      options.kv_store.empty() ? "" : fmt::format(", stores prompts from {} tokens", options.kv_store_min));
+  return trial;
 }
 
 std::string describe(const Request& request) {

@@ -19,4 +19,4 @@ s/--turns [0-9]+/--turns 2/
 s/--repeat [0-9]+/--repeat 1/
 s/--context 65536 --index-topk 2048/--context 4096 --hidden-size 512 --index-topk 256/
 s/--pairs [0-9]+/--pairs 2/
-s/SECONDS=3600/SECONDS=10/
+s/(DIFFERENTIAL_SECONDS)=[0-9]+/\1=10/
