@@ -18,5 +18,4 @@ s/--prompt-tokens 1024 --shared-prefix-tokens 896/--prompt-tokens 128 --shared-p
 s/--turns [0-9]+/--turns 2/
 s/--repeat [0-9]+/--repeat 1/
 s/--context 65536 --index-topk 2048/--context 4096 --hidden-size 512 --index-topk 256/
-s/--pairs [0-9]+/--pairs 2/
 s/(DIFFERENTIAL_SECONDS)=[0-9]+/\1=10/
