@@ -1,6 +1,8 @@
 #include "tests/differential/random_trial.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -127,6 +129,13 @@ const Option* Trial::refused_by(const std::string& error) const {
   return found == drawn.end() ? nullptr : *found;
 }
 
+// To find the options that matter for a failure: names, with commas.
+static bool is_left_out(const Option& option) {
+  const char* const names = std::getenv("TP_DIFFERENTIAL_WITHOUT");
+  return names != nullptr &&
+         fmt::format(",{},", names).find(fmt::format(",{},", option.name)) != std::string::npos;
+}
+
 Trial random_trial(Random& random, const TrialModel& model, std::size_t max_ranks) {
   const EngineOptions plain{
       .weights = WeightType::f32, .kv_type = KvType::f32, .max_length = kLongest, .threads = 1};
@@ -142,11 +151,13 @@ Trial random_trial(Random& random, const TrialModel& model, std::size_t max_rank
     const std::size_t rarer = option.models.include(model) ? 1 : 20;
     if (option.draw == nullptr || !one_in(random, rarer * option.one_in)) continue;
     Random copy = random;
+    const Trial before = trial;
     Draw own{random, model, trial, trial.options};
     Draw shared{copy, model, trial, trial.reference};
     const std::string value = option.draw(own);
     if (option.is_shared) option.draw(shared);
-    if (value.empty()) continue;
+    if (is_left_out(option)) trial = before;
+    if (value.empty() || is_left_out(option)) continue;
     trial.drawn.push_back(&option);
     trial.description += fmt::format(", {} {}", option.name, value);
   }

@@ -18,6 +18,8 @@ void add_models(const std::string& kind, const std::filesystem::path& folder, Pl
     const std::filesystem::path& path = entry.path();
     const std::string name = kind + "/" + path.filename().string();
     if (std::ranges::find(all, name, &ModelPlace::name) != all.end()) continue;
+    // Its config.json lacks the projector's size, which list_reranker_folder.h adds.
+    if (name == "rerank/jina-reranker-v3") continue;
     if (std::filesystem::exists(path / "target"))
       all.push_back({name, path / "target", path / "draft"});
     else if (std::filesystem::exists(path / "model.gguf"))

@@ -4,12 +4,23 @@ namespace tp {
 namespace {
 
 // No layer has so many heads.
+constexpr std::size_t kMixerPart = std::size_t{1} << 19;
 constexpr std::size_t kHashTablePart = std::size_t{1} << 20;
 
 template <class Block>
 const HashTable* hash_table_of(const Block& block) {
   if constexpr (requires { block.hash_table(); }) return block.hash_table();
   return nullptr;
+}
+
+// The mixer's state follows that of attention, which has one if random features approximate it.
+void add_parts_of(const Mamba& mixer, const AttentionPart& attention, std::vector<StatePart>& parts) {
+  const std::size_t first = parts.empty() ? 0 : kMixerPart;
+  for (StatePart part : mixer.state_parts()) {
+    part.index += first;
+    for (StatePart::Rows& rows : part.rows) rows.begin += attention.state_floats();
+    parts.push_back(std::move(part));
+  }
 }
 
 }  // namespace
@@ -52,10 +63,10 @@ std::size_t state_floats_of(const DecoderBlock& block) {
 std::vector<StatePart> state_parts_of(const DecoderBlock& block) {
   return std::visit(
       [](const auto& any) {
-        if constexpr (requires { any.parallel_mixer(); }) {
-          if (any.parallel_mixer() != nullptr) return any.parallel_mixer()->state_parts();
-        }
         std::vector<StatePart> parts = any.attention().state_parts();
+        if constexpr (requires { any.parallel_mixer(); }) {
+          if (any.parallel_mixer() != nullptr) add_parts_of(*any.parallel_mixer(), any.attention(), parts);
+        }
         if constexpr (requires { any.feed_forward(); }) {
           for (StatePart::Rows rows : any.feed_forward().state_rows()) {
             rows.begin += any.attention().state_floats();

@@ -67,7 +67,9 @@ PartialSum SequentialBlock::attend(TensorView<const float> x, const StepContext&
   PartialSum sum = attention_(x, step, cache);
   if (parallel_mixer_) {
     const TraceSpan span(step.tracer, Activity::attention, x.rows());
-    sum += (*parallel_mixer_)(x, step);
+    StepContext of_mixer = step;
+    of_mixer.states = step.states.after(attention_.state_floats());
+    sum += (*parallel_mixer_)(x, of_mixer);
   }
   return sum;
 }

@@ -42,9 +42,8 @@ TEST(EngineFavor, ComesCloserToExactAttentionWithMoreFeatures) {
 
 // Sums are in slots of the state cache. They have the same bits in any chunks, in batches, and after a common
 // prefix.
-TEST(EngineFavor, GivesEveryRequestTheSameTokensInAnyCompany) {
+void expect_the_same_tokens_in_any_company(const Fixture& fixture) {
   Communicator& comm = test::world();
-  const Fixture fixture = reference::fixture("llama-gqa");
   std::vector<TokenId> expected;
   for (const std::size_t chunk : {512U, 5U}) {
     EngineOptions options = favor_options(fixture, 64);
@@ -65,6 +64,15 @@ TEST(EngineFavor, GivesEveryRequestTheSameTokensInAnyCompany) {
       }
     });
   }
+}
+
+TEST(EngineFavor, GivesEveryRequestTheSameTokensInAnyCompany) {
+  expect_the_same_tokens_in_any_company(reference::fixture("llama-gqa"));
+}
+
+// A layer has the sums of its attention and the state of its recurrence.
+TEST(EngineFavor, KeepsSumsApartFromTheStateOfAParallelRecurrence) {
+  expect_the_same_tokens_in_any_company(reference::fixture("falconh1"));
 }
 
 TEST(EngineFavor, IsRejectedIfAttentionHasMoreThanProducts) {
