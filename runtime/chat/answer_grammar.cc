@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSpace = "[ \\t\\r\\n]";
 constexpr const char* kFinalChannel = " %marker \"<|channel|>final<|message|>\"";
 constexpr std::size_t kMaxName = 256;
+constexpr std::size_t kMaxTools = 512;
 
 std::string gbnf_quoted(std::string_view text) {
   std::string quoted = "\"";
@@ -52,8 +53,9 @@ std::string written(std::string_view text) {
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// The parameters of a function, as a schema with the type object.
-Json parameters_of(const Json& function, const std::string& name) {
+// The parameters of a function, as a schema with the type object. `all`: a grammar whose budget all tools
+// share.
+Json parameters_of(const Json& function, const std::string& name, const constraint::ByteGrammar& all) {
   Json parameters = function.value("parameters", Json());
   if (parameters.is_null()) return {{"type", "object"}, {"properties", Json::object()}};
   const auto require_object = [&](bool is_so, const Json& found) {
@@ -67,7 +69,7 @@ Json parameters_of(const Json& function, const std::string& name) {
   require_object(type == "object", type);
   parameters["type"] = type;
   try {
-    constraint::grammar_of(constraint::JsonSchema{.schema = dumped(parameters)});
+    constraint::grammar_of(constraint::JsonSchema{.schema = dumped(parameters)}, {}, nullptr, all.scratch());
   } catch (const RequestError& error) {
     throw_error<RequestError>("`tools`: parameters of `{}`: {}", name, error.what());
   }
@@ -75,14 +77,15 @@ Json parameters_of(const Json& function, const std::string& name) {
 }
 
 // The arguments of a tool that gets a text, as terms of a grammar.
-std::string text_arguments(const std::string& name, const TextFormat& format) {
+std::string text_arguments(const std::string& name, const TextFormat& format,
+                           const constraint::ByteGrammar& all) {
   std::string term = R"(%json {"type": "string"})";
   if (format.syntax != TextFormat::Syntax::any) {
     const bool is_lark = format.syntax == TextFormat::Syntax::lark;
     const std::string text = gbnf_quoted(format.definition);
     term = fmt::format("{} {}", is_lark ? "%lark" : "%regex", text);
     try {
-      constraint::grammar_of(constraint::Grammar{"root ::= " + term});
+      constraint::grammar_of(constraint::Grammar{"root ::= " + term}, {}, nullptr, all.scratch());
     } catch (const RequestError& error) {
       throw_error<RequestError>("`tools`: the format of `{}`: {}", name, error.what());
     }
@@ -166,6 +169,9 @@ class CallGrammar {
 
  private:
   void add_rules(const Json& tools) {
+    require<RequestError>(tools.size() <= kMaxTools,
+                          "`tools`: expected at most {} tools, found {}; offer fewer", kMaxTools,
+                          tools.size());
     for (const Json& tool : tools) add(tool);
     const std::string more = rules_.has_one_call || shape_.separator.empty()
                                  ? ""
@@ -185,10 +191,10 @@ class CallGrammar {
     const auto text = rules_.texts.find(name);
     const std::string rule = fmt::format("arguments-{}", names_.size());
     if (text != rules_.texts.end()) {
-      grammar_ += fmt::format("{} ::= {}\n", rule, text_arguments(name, text->second));
+      grammar_ += fmt::format("{} ::= {}\n", rule, text_arguments(name, text->second, checked_));
     } else {
       const bool is_held = rules_.required || has_held_arguments(tool, rules_);
-      const Json schema = is_held ? parameters_of(function, name) : Json{{"type", "object"}};
+      const Json schema = is_held ? parameters_of(function, name, checked_) : Json{{"type", "object"}};
       grammar_ += fmt::format("{} ::= %json {}\n", rule, dumped(schema));
     }
     calls_ += fmt::format("{}{}{} {}", names_.empty() ? "" : " | ", gbnf_quoted(in_shape(name)),
@@ -220,6 +226,7 @@ class CallGrammar {
   std::string grammar_;
   std::string calls_;
   std::vector<std::string> names_;
+  constraint::ByteGrammar checked_;  // empty; its budget limits the checks of all tools together
 };
 
 // Thinking, as terms of a grammar.

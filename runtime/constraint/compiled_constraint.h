@@ -8,6 +8,7 @@
 #include "runtime/constraint/grammar/state_machine.h"
 #include "runtime/constraint/token_masks.h"
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -26,8 +27,12 @@ struct CompiledConstraint {
   CompiledConstraint(const CompiledConstraint&) = delete;
   CompiledConstraint& operator=(const CompiledConstraint&) = delete;
 
+  // Approximate memory in use.
+  std::size_t bytes() const { return automaton_bytes + machine.bytes() + masks.bytes(); }
+
   const std::shared_ptr<const ByteVocabulary> vocabulary;
   const Automaton automaton;
+  const std::size_t automaton_bytes = bytes_of(automaton);
   std::mutex mutex;
   StateMachine machine;
   TokenMasks masks;

@@ -11,6 +11,10 @@
 namespace tp::constraint {
 namespace {
 
+// In units of StateMachine::charge: the work for each step of a search, and for each text that it finds.
+constexpr std::uint64_t kStepWork = 16;
+constexpr std::uint64_t kNodeWork = 16;
+
 // Whether a control token can be generated.
 bool is_usable(TokenId id, const ByteVocabulary& vocabulary, const TokenMask& usable) {
   return static_cast<std::size_t>(id) < vocabulary.size() && usable.contains(id) &&
@@ -52,21 +56,25 @@ Completions::Completions(const ByteVocabulary& vocabulary, StateMachine& machine
 // Searches for a completion, the nearest end first.
 class Completions::Search {
  public:
-  Search(Completions& completions, StateId start, std::size_t tokens) : all_(completions) {
+  Search(Completions& completions, StateId start, std::size_t tokens)
+      : all_(completions), least_tokens_(tokens) {
     add({start, 0, tokens, kNone});
   }
 
-  // Returns whether it has found a completion. Records the result for the states that it has visited.
+  // Returns whether it has found a completion. Records the result for the states that it has visited. Throws
+  // RequestError if the machine's limit of work is reached.
   bool run() {
     constexpr std::size_t kMaxSteps = 20000;
     for (std::size_t steps = 0; !open_.empty(); ++steps) {
       if (steps == kMaxSteps) {
-        note_impossible(0, 1);
+        note_given_up();
         return false;
       }
+      all_.machine_.charge(all_.machine_.automaton().classes + kStepWork);
       const std::size_t index = std::get<2>(open_.top());
       open_.pop();
       const Node node = nodes_[index];
+      least_tokens_ = std::min(least_tokens_, node.tokens);
       if (node.trie_node == 0 && is_complete(node)) {
         note_possible(index);
         return true;
@@ -96,6 +104,7 @@ class Completions::Search {
 
   void add(const Node& node) {
     if (node.state == kDead || !seen_.emplace(node.state, node.trie_node, node.tokens).second) return;
+    all_.machine_.charge(kNodeWork);
     open_.emplace(node.tokens, all_.distances_->after(node.state), nodes_.size());
     nodes_.push_back(node);
   }
@@ -113,6 +122,7 @@ class Completions::Search {
     const TokenTrie& trie = all_.others_;
     for (std::uint32_t child = node.trie_node + 1; child < trie.node(node.trie_node).end;
          child = trie.node(child).end) {
+      all_.machine_.charge(1);
       const StateId next = all_.machine_.next(node.state, trie.node(child).byte);
       add({next, child, node.tokens, index});
       if (!trie.tokens(child).empty()) add({next, 0, one_less(node.tokens), index});
@@ -127,6 +137,16 @@ class Completions::Search {
     }
   }
 
+  // The search counts tokens down first. So a search with fewer tokens gives up, too, if this search has not
+  // counted down as many.
+  void note_given_up() {
+    const std::size_t tokens = nodes_.front().tokens;
+    const std::size_t counted = tokens - least_tokens_;
+    auto& impossible = all_.known_[nodes_.front().state].impossible;
+    const std::size_t least = std::min(tokens, counted + 1);
+    if (!impossible || *impossible > least) impossible = least;
+  }
+
   void note_impossible(std::size_t begin, std::size_t end) {
     for (std::size_t index = begin; index < end; ++index) {
       const Node& node = nodes_[index];
@@ -136,6 +156,7 @@ class Completions::Search {
   }
 
   Completions& all_;
+  std::size_t least_tokens_;  // least number of tokens that a visited text still needs
   std::vector<Node> nodes_;
   std::set<std::tuple<StateId, std::uint32_t, std::size_t>> seen_;
   using Entry = std::tuple<std::size_t, std::uint64_t, std::size_t>;  // tokens, distance, index of the node

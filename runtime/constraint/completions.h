@@ -27,7 +27,8 @@ class Completions {
   // Whether tokens can generate every text of the grammar, so that every state can be completed.
   bool is_certain() const { return is_certain_; }
   // Whether a text can be completed from here with at least `tokens` more tokens. The search is bounded, and
-  // returns false if it has found nothing by then.
+  // returns false if it has found nothing by then. Throws RequestError if the machine's limit of work is
+  // reached.
   bool possible(StateId state, std::size_t tokens);
 
  private:

@@ -14,7 +14,7 @@ namespace tp::constraint {
 namespace {
 
 constexpr std::size_t kMaxKept = 64;
-constexpr std::size_t kMaxKeptBytes = std::size_t{32} << 20;  // a larger constraint is compiled anew
+constexpr std::size_t kMaxMachineBytes = std::size_t{32} << 20;  // a larger constraint is compiled anew
 
 // Adds the texts that a constraint allows to a grammar.
 class ConstraintReader {
@@ -68,9 +68,8 @@ std::string key_of(const Constraint& constraint, std::string_view frame) {
 
 }  // namespace
 
-ByteGrammar grammar_of(const Constraint& constraint, std::string_view frame,
-                       const ByteVocabulary* vocabulary) {
-  ByteGrammar grammar;
+ByteGrammar grammar_of(const Constraint& constraint, std::string_view frame, const ByteVocabulary* vocabulary,
+                       ByteGrammar grammar) {
   grammar.root = grammar.add_rule();
   const ExprId text = std::visit(ConstraintReader(grammar, vocabulary), constraint);
   grammar.define(grammar.root, frame.empty() ? text : gbnf_expr(grammar, frame, vocabulary, text));
@@ -99,21 +98,40 @@ std::shared_ptr<CompiledConstraint> ConstraintCompiler::find(const std::string& 
   const auto found = entries_.find(key);
   if (found == entries_.end()) return nullptr;
   const std::shared_ptr<CompiledConstraint> compiled = found->second.compiled;
-  const std::scoped_lock in_use(compiled->mutex);
-  if (compiled->machine.bytes() > kMaxKeptBytes) {
-    entries_.erase(found);
-    return nullptr;
+  {
+    const std::scoped_lock in_use(compiled->mutex);
+    if (compiled->machine.bytes() > kMaxMachineBytes) {
+      entries_.erase(found);
+      return nullptr;
+    }
   }
   found->second.last_use = ++uses_;
+  forget_oldest();
   return compiled;
 }
 
 void ConstraintCompiler::keep(const std::string& key, std::shared_ptr<CompiledConstraint> compiled) {
   const std::scoped_lock lock(mutex_);
-  entries_[key] = {std::move(compiled), ++uses_};
-  if (entries_.size() <= kMaxKept) return;
-  entries_.erase(
-      std::ranges::min_element(entries_, {}, [](const auto& entry) { return entry.second.last_use; }));
+  const std::size_t bytes = compiled->bytes();  // no other thread knows it
+  entries_[key] = {std::move(compiled), ++uses_, bytes};
+  forget_oldest();
+}
+
+// Constraints grow while they are used. A constraint in use is not waited for: its bytes are those of the
+// last count.
+void ConstraintCompiler::forget_oldest() {
+  std::size_t bytes = 0;
+  for (auto& [key, entry] : entries_) {
+    const std::unique_lock<std::mutex> lock(entry.compiled->mutex, std::try_to_lock);
+    if (lock) entry.bytes = entry.compiled->bytes();
+    bytes += entry.bytes;
+  }
+  while (entries_.size() > kMaxKept || (bytes > max_kept_bytes_ && !entries_.empty())) {
+    const auto oldest =
+        std::ranges::min_element(entries_, {}, [](const auto& entry) { return entry.second.last_use; });
+    bytes -= oldest->second.bytes;
+    entries_.erase(oldest);
+  }
 }
 
 }  // namespace tp::constraint

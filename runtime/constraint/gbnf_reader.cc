@@ -18,6 +18,7 @@ namespace tp::constraint {
 namespace {
 
 constexpr std::size_t kMaxGroupDepth = 200;
+constexpr std::size_t kMaxQuantifiers = 16;  // in a row: each one encloses the part with those before it
 
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -110,19 +111,24 @@ class GbnfReader {
 
   ExprId read_repeated(std::size_t depth) {
     ExprId part = read_part(depth);
-    while (true) {
-      if (cursor_.accept("*")) {
-        part = grammar_.repeat(part, 0, kUnbounded);
-      } else if (cursor_.accept("+")) {
-        part = grammar_.repeat(part, 1, kUnbounded);
-      } else if (cursor_.accept("?")) {
-        part = grammar_.optional(part);
-      } else if (cursor_.accept("{")) {
-        part = read_bounds(part);
-      } else {
-        return part;
-      }
+    for (std::size_t quantifiers = 0; at_quantifier(); ++quantifiers) {
+      if (quantifiers == kMaxQuantifiers)
+        cursor_.fail(fmt::format("at most {} quantifiers in a row", kMaxQuantifiers), "leave some out");
+      part = read_quantifier(part);
     }
+    return part;
+  }
+
+  bool at_quantifier() const {
+    return !cursor_.at_end() && std::string_view("*+?{").find(cursor_.peek()) != std::string_view::npos;
+  }
+
+  ExprId read_quantifier(ExprId part) {
+    if (cursor_.accept("*")) return grammar_.repeat(part, 0, kUnbounded);
+    if (cursor_.accept("+")) return grammar_.repeat(part, 1, kUnbounded);
+    if (cursor_.accept("?")) return grammar_.optional(part);
+    cursor_.skip(1);
+    return read_bounds(part);
   }
 
   // {n}, {n,} or {n,m}.

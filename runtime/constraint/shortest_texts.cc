@@ -74,18 +74,43 @@ std::uint64_t ShortestTexts::in_rule(const Item& item) const {
   return places_[item.place] + (missing > 0 ? missing - 1 : 0) * places_[rule.body];
 }
 
+// A list of open states replaces recursion, because a text can begin more rules than the stack has room for.
 std::uint64_t ShortestTexts::after(StateId state) {
-  if (states_.size() < machine_.states()) states_.resize(machine_.states(), kUnknown + 1);
-  if (states_[state] != kUnknown + 1) return states_[state];
-  states_[state] = kUnknown;  // ends recursion while it is computed
+  struct Open {
+    StateId state;
+    bool is_ready;  // the states after it are measured, or open
+  };
+  std::vector<Open> open = {{state, false}};
+  while (!open.empty()) {
+    const Open next = open.back();
+    if (states_.size() < machine_.states()) states_.resize(machine_.states(), kNew);
+    if (next.is_ready) {
+      states_[next.state] = measured(next.state);
+      open.pop_back();
+    } else if (states_[next.state] != kNew) {
+      open.pop_back();
+    } else {
+      states_[next.state] = kUnknown;  // ends a cycle while it is measured
+      open.back().is_ready = true;
+      const std::vector<Item> roots = machine_.roots(next.state);
+      for (const Item& item : roots) {
+        if (item.origin != kOutside)
+          open.push_back({machine_.after_rule(item.origin, item.called_as), false});
+      }
+    }
+  }
+  return states_[state];
+}
+
+std::uint64_t ShortestTexts::measured(StateId state) {
   std::uint64_t shortest = kUnknown;
   const std::vector<Item> roots = machine_.roots(state);
   for (const Item& item : roots) {
     const std::uint64_t behind =
-        item.origin == kOutside ? 0 : after(machine_.after_rule(item.origin, item.called_as));
+        item.origin == kOutside ? 0 : states_[machine_.after_rule(item.origin, item.called_as)];
     shortest = std::min(shortest, in_rule(item) + behind);
   }
-  return states_[state] = std::min(shortest, kUnknown);
+  return std::min(shortest, kUnknown);
 }
 
 }  // namespace tp::constraint

@@ -19,8 +19,11 @@ class ShortestTexts {
 
  private:
   static constexpr std::uint64_t kUnknown = std::numeric_limits<std::uint64_t>::max() / 4;
+  static constexpr std::uint64_t kNew = kUnknown + 1;  // for a state that is not measured yet
 
   void measure_rules();
+  // The shortest text after a state, if the states after its rules are measured.
+  std::uint64_t measured(StateId state);
   // Bytes to the end of the item's rule.
   std::uint64_t in_rule(const Item& item) const;
 

@@ -50,8 +50,7 @@ std::optional<CountRange> counts_of(const Automaton::Rule& rule) {
 
 std::shared_ptr<const TokenMask> TokenMasks::allowed(StateId state) {
   if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
-  const std::size_t mask_bytes = (vocabulary_->size() + 7) / 8;
-  if ((masks_.size() + locals_.size()) * mask_bytes > kMaxMaskBytes) {
+  if (bytes() > kMaxMaskBytes) {
     masks_.clear();
     locals_.clear();
   }

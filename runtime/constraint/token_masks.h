@@ -27,8 +27,12 @@ class TokenMasks {
   std::shared_ptr<const TokenMask> allowed(StateId state);
   // Whether allowed() already has the answer.
   bool knows(StateId state) const { return masks_.contains(state); }
+  // Approximate memory in use.
+  std::size_t bytes() const { return (masks_.size() + locals_.size()) * mask_bytes(); }
 
  private:
+  std::size_t mask_bytes() const { return (vocabulary_->size() + 7) / 8; }
+
   // The tokens that a position allows, independently of its rule's caller.
   struct Local {
     TokenMask within;  // tokens that end in the position's rule, in a rule that it calls, or with the rule

@@ -3,7 +3,9 @@
 #include "runtime/constraint/grammar/derivations.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -35,6 +37,7 @@ class AutomatonBuilder {
       else
         build_rule(rule, expr);
     }
+    join_edges();
     make_classes();
     out_.controls = grammar_.controls();
     return std::move(out_);
@@ -42,6 +45,12 @@ class AutomatonBuilder {
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
+
+  struct Connection {
+    ExprId expr;
+    Place from;
+    Place to;
+  };
 
   // The automaton's rule for a rule of the grammar. It is built later.
   RuleId rule_at(RuleId rule) {
@@ -129,8 +138,20 @@ class AutomatonBuilder {
     }
   }
 
-  // Adds positions and edges that derive `expr` between two positions of a rule.
+  // Adds positions and edges that derive `expr` between two positions of a rule. The parts wait in a list,
+  // because grammars of requests can be nested more deeply than the stack allows.
   void connect(ExprId id, Place from, Place to) {
+    connect_later(id, from, to);
+    while (!connections_.empty()) {
+      const Connection next = connections_.back();
+      connections_.pop_back();
+      connect_now(next.expr, next.from, next.to);
+    }
+  }
+
+  void connect_later(ExprId id, Place from, Place to) { connections_.push_back({id, from, to}); }
+
+  void connect_now(ExprId id, Place from, Place to) {
     if (!productive_[id]) return;
     const Expr& expr = grammar_.expr(id);
     switch (expr.kind) {
@@ -143,7 +164,7 @@ class AutomatonBuilder {
       case Kind::sequence:
         return connect_sequence(expr.parts, from, to);
       case Kind::choice:
-        for (const ExprId part : expr.parts) connect(part, from, to);
+        for (const ExprId part : expr.parts) connect_later(part, from, to);
         return;
       case Kind::repeat:
         return connect_repeat(expr, from, to);
@@ -185,7 +206,7 @@ class AutomatonBuilder {
     if (parts.empty()) return out_.positions[from].empties.push_back(to);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Place next = i + 1 == parts.size() ? to : add_position(out_.positions[from].rule);
-      connect(parts[i], from, next);
+      connect_later(parts[i], from, next);
       from = next;
     }
   }
@@ -194,14 +215,14 @@ class AutomatonBuilder {
     const ExprId part = expr.parts.front();
     if (expr.max == 0 || !productive_[part]) return out_.positions[from].empties.push_back(to);
     if (expr.min == 0 && expr.max == 1) {
-      connect(part, from, to);
+      connect_later(part, from, to);
       return out_.positions[from].empties.push_back(to);
     }
     if (expr.min > 1 || expr.max != kUnbounded) return connect_call(repetition_at(expr), from, to);
     const RuleId rule = out_.positions[from].rule;
     const Place head = add_position(rule);
     const Place tail = add_position(rule);
-    connect(part, head, tail);
+    connect_later(part, head, tail);
     out_.positions[from].empties.push_back(head);
     out_.positions[tail].empties.push_back(head);
     out_.positions[tail].empties.push_back(to);
@@ -209,6 +230,42 @@ class AutomatonBuilder {
   }
 
   void connect_call(RuleId rule, Place from, Place to) { out_.positions[from].calls.push_back({rule, to}); }
+
+  // Leaves one edge per target, and no two equal steps, because the state machine visits all of them for
+  // every item.
+  void join_edges() {
+    const auto same_call = [](const Automaton::Call& a, const Automaton::Call& b) {
+      return a.rule == b.rule && a.target == b.target;
+    };
+    for (Automaton::Position& position : out_.positions) {
+      std::vector<Place>& empties = position.empties;
+      std::ranges::sort(empties);
+      empties.erase(std::unique(empties.begin(), empties.end()), empties.end());
+      std::vector<Automaton::Call>& calls = position.calls;
+      std::ranges::sort(calls, {},
+                        [](const Automaton::Call& call) { return std::pair(call.rule, call.target); });
+      calls.erase(std::unique(calls.begin(), calls.end(), same_call), calls.end());
+      join_bytes(position.bytes);
+    }
+  }
+
+  void join_bytes(std::vector<Automaton::ByteEdge>& edges) {
+    std::ranges::sort(edges, {}, &Automaton::ByteEdge::target);
+    std::size_t kept = 0;
+    for (std::size_t begin = 0; begin < edges.size();) {
+      std::size_t end = begin + 1;
+      while (end < edges.size() && edges[end].target == edges[begin].target) ++end;
+      edges[kept++] = end == begin + 1 ? edges[begin] : joined(std::span(edges).subspan(begin, end - begin));
+      begin = end;
+    }
+    edges.resize(kept);
+  }
+
+  Automaton::ByteEdge joined(std::span<const Automaton::ByteEdge> edges) {
+    ByteSet all;
+    for (const Automaton::ByteEdge& edge : edges) all |= byte_sets_[edge.set];
+    return {index_of(all), edges.front().target};
+  }
 
   void make_classes() {
     out_.class_of.fill(0);
@@ -250,6 +307,7 @@ class AutomatonBuilder {
   std::map<std::tuple<ExprId, std::uint32_t, std::uint32_t>, RuleId> repetitions_;
   std::map<ExprId, RuleId> countings_;
   std::vector<std::pair<RuleId, ExprId>> open_;  // rules to build
+  std::vector<Connection> connections_;          // parts of the current rule to connect
   std::array<std::uint32_t, 256> single_{};      // indices into byte_sets_
   std::vector<ByteSet> byte_sets_;
   std::map<std::string, std::uint32_t> set_index_;
@@ -260,6 +318,17 @@ class AutomatonBuilder {
 Automaton build_automaton(ByteGrammar grammar) {
   normalize_repeats(grammar);
   return AutomatonBuilder(grammar).build();
+}
+
+std::size_t bytes_of(const Automaton& automaton) {
+  std::size_t bytes =
+      automaton.sets.size() * sizeof(ClassSet) + automaton.rules.size() * sizeof(Automaton::Rule);
+  for (const Automaton::Position& position : automaton.positions) {
+    bytes += sizeof(position) + position.bytes.size() * sizeof(Automaton::ByteEdge) +
+             position.empties.size() * sizeof(Place) + position.calls.size() * sizeof(Automaton::Call) +
+             position.steps.size() * sizeof(Automaton::Step);
+  }
+  return bytes;
 }
 
 }  // namespace tp::constraint

@@ -72,4 +72,7 @@ struct Automaton {
 // Throws RequestError if the grammar derives no text, or is too large.
 Automaton build_automaton(ByteGrammar grammar);
 
+// Approximate memory in use.
+std::size_t bytes_of(const Automaton& automaton);
+
 }  // namespace tp::constraint

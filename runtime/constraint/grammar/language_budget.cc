@@ -6,8 +6,8 @@ namespace tp::constraint {
 
 void LanguageBudget::charge(std::uint64_t units) {
   require<RequestError>(units <= left,
-                        "the constraint takes too long: expected patterns, formats and lengths whose "
-                        "intersections are small automata, found larger ones; simplify them");
+                        "the constraint takes too long: expected patterns, formats, lengths and lists that "
+                        "can be combined with little work, found larger ones; simplify them");
   left -= units;
 }
 

@@ -10,7 +10,20 @@ namespace {
 
 constexpr std::size_t kMaxItems = 4096;
 constexpr std::uint64_t kItemWork = 16;
+constexpr std::uint64_t kCallWork = 4;  // each call adds an entry to the waiters
 constexpr std::size_t kMaxStateBytes = std::size_t{256} << 20;
+
+void require_few(std::size_t items) {
+  require<RequestError>(items <= kMaxItems,
+                        "the constraint is too ambiguous: expected at most {} ways to read a text at the "
+                        "same time, found more; simplify it",
+                        kMaxItems);
+}
+
+void sort_and_unique(std::vector<Item>& items) {
+  std::ranges::sort(items);
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+}
 
 }  // namespace
 
@@ -42,16 +55,14 @@ class StateMachine::Closure {
 
   void push(const Item& item) {
     machine_.charge(kItemWork);
-    require<RequestError>(seen_.size() <= kMaxItems,
-                          "the constraint is too ambiguous: expected at most {} ways to read a text at the "
-                          "same time, found more; simplify it",
-                          kMaxItems);
+    require_few(seen_.size());
     open_.push_back(item);
   }
 
   void visit(const Item& item) {
     const Automaton::Position& position = automaton_.positions[item.place];
     const Automaton::Rule& rule = automaton_.rules[position.rule];
+    machine_.charge(position.empties.size() + position.steps.size() + kCallWork * position.calls.size());
     if (!position.bytes.empty()) state_.active.push_back(item);
     for (const Place target : position.empties) add({target, item.count, item.origin, item.called_as});
     if (rule.is_repetition && item.place == rule.start) {
@@ -92,7 +103,10 @@ class StateMachine::Closure {
     if (origin == kOutside || origin == id_) return;
     const std::vector<Waiter>& waiters = machine_.states_[origin].waiters;
     auto waiter = std::ranges::lower_bound(waiters, rule, {}, &Waiter::rule);
-    for (; waiter != waiters.end() && waiter->rule == rule; ++waiter) add_root(waiter->item);
+    for (; waiter != waiters.end() && waiter->rule == rule; ++waiter) {
+      machine_.charge(1);
+      add_root(waiter->item);
+    }
   }
 
   const StateMachine& machine_;
@@ -123,8 +137,7 @@ void StateMachine::fail_for_work() {
 
 StateId StateMachine::state_of(std::vector<Item> items) {
   if (items.empty()) return kDead;
-  std::ranges::sort(items);
-  items.erase(std::unique(items.begin(), items.end()), items.end());
+  sort_and_unique(items);
   if (const auto known = ids_.find(items); known != ids_.end()) return known->second;
   const StateId id = add_state(items);
   ids_.emplace(std::move(items), id);
@@ -150,13 +163,18 @@ StateId StateMachine::add_state(const std::vector<Item>& items) {
 }
 
 StateId StateMachine::compute_next(StateId state, std::uint8_t byte_class) {
+  constexpr std::size_t kMaxCollected = 8 * kMaxItems;  // more are sorted before others are added
   std::vector<Item> items;
-  charge(states_[state].active.size());
   for (const Item& item : states_[state].active) {
-    for (const Automaton::ByteEdge& edge : automaton_->positions[item.place].bytes) {
+    const std::vector<Automaton::ByteEdge>& edges = automaton_->positions[item.place].bytes;
+    charge(edges.size());
+    for (const Automaton::ByteEdge& edge : edges) {
       if (automaton_->sets[edge.set][byte_class])
         items.push_back({edge.target, item.count, item.origin, item.called_as});
     }
+    if (items.size() <= kMaxCollected) continue;
+    sort_and_unique(items);
+    require_few(items.size());
   }
   const StateId next = state_of(std::move(items));
   return next_[state * automaton_->classes + byte_class] = next;
@@ -166,10 +184,13 @@ std::optional<std::uint8_t> StateMachine::forced_byte(StateId state) const {
   if (ends(state)) return std::nullopt;
   ClassSet classes;
   for (const Item& item : states_[state].active) {
-    for (const Automaton::ByteEdge& edge : automaton_->positions[item.place].bytes)
+    for (const Automaton::ByteEdge& edge : automaton_->positions[item.place].bytes) {
+      charge(1);
       classes |= automaton_->sets[edge.set];
+      if (classes.count() > 1) return std::nullopt;
+    }
   }
-  if (classes.count() != 1) return std::nullopt;
+  if (classes.none()) return std::nullopt;
   return automaton_->only_byte[classes._Find_first()];
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/constraint/schema/schema_objects.h"
 #include "runtime/constraint/schema/schema_scalars.h"
 #include "runtime/constraint/schema/schema_strings.h"
+#include "runtime/constraint/schema/schema_values.h"
 
 #include <algorithm>
 #include <map>
@@ -70,7 +71,7 @@ class SchemaReader {
 
   SchemaJson joined(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) const {
     document_.charge(size_of(a) + size_of(b), place);
-    return merged(a, b, place);
+    return merged(a, b, place, grammar_.budget());
   }
 
   // Returns the schema without $ref and allOf at its top level.
@@ -128,7 +129,7 @@ class SchemaReader {
         flat.push_back(flattened(branches[i], inside.at(i), 0, conditions));
       return flat;
     };
-    if (keyword == "oneOf") require_disjoint(all_flattened(Conditions::left_out), inside);
+    if (keyword == "oneOf") require_disjoint(all_flattened(Conditions::left_out), inside, grammar_.budget());
     const std::vector<SchemaJson> flat = all_flattened(Conditions::written_out);
     SchemaJson base = SchemaJson::object();
     for (const auto& [other, value] : schema.items()) {
@@ -152,7 +153,7 @@ class SchemaReader {
         place.at("enum").fail("a list of values", SchemaDocument::shown(values), "correct it");
     }
     if (const auto value = schema.find("const"); value != schema.end()) {
-      const bool listed = !schema.contains("enum") || std::ranges::find(values, *value) != values.end();
+      const bool listed = !schema.contains("enum") || ValueSet(values, grammar_.budget()).contains(*value);
       values = listed ? SchemaJson::array({*value}) : SchemaJson::array();
     }
     SchemaJson others = SchemaJson::object();

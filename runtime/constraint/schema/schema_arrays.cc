@@ -1,6 +1,7 @@
 #include "runtime/constraint/schema/schema_arrays.h"
 
 #include "runtime/constraint/schema/schema_scalars.h"
+#include "runtime/constraint/schema/schema_values.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -107,9 +108,9 @@ class ArrayReader {
           "`uniqueItems` of items that are not an `enum`, which would take a memory of all items before,",
           "leave it out, and remove duplicates from the answer");
     std::vector<SchemaJson> values;
+    ValueSet known(grammar_.budget());
     for (const SchemaJson& value : *listed) {
-      const auto is_it = [&](const SchemaJson& one) { return is_same_value(one, value); };
-      if (std::ranges::none_of(values, is_it)) values.push_back(value);
+      if (known.insert(value)) values.push_back(value);
     }
     if (values.size() <= kMaxUnique) return orders_of(values, 0);
     return in_order(values);

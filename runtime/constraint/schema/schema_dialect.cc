@@ -105,8 +105,11 @@ class Normalizer {
     const auto name = discriminator["propertyName"].get<std::string>();
     for (const char* keyword : {"oneOf", "anyOf"}) {
       if (!schema_.contains(keyword) || !schema_[keyword].is_array()) continue;
+      const SchemaJson mapping = discriminator.value("mapping", SchemaJson());
+      constexpr std::size_t kComparisonsPerPart = 16;
+      document_.charge(schema_[keyword].size() * mapping.size() / kComparisonsPerPart, place_);
       for (SchemaJson& branch : result_[keyword]) {
-        const SchemaJson values = mapped_to(branch, discriminator.value("mapping", SchemaJson()));
+        const SchemaJson values = mapped_to(branch, mapping);
         SchemaJson tag = {{"required", SchemaJson::array({name})}};
         if (!values.empty()) tag["properties"] = {{name, {{"enum", values}}}};
         branch = {{"allOf", SchemaJson::array({branch, tag})}};

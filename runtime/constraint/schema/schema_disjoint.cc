@@ -2,8 +2,11 @@
 
 #include "runtime/constraint/schema/json_numbers.h"
 #include "runtime/constraint/schema/schema_scalars.h"
+#include "runtime/constraint/schema/schema_values.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,21 +23,6 @@ bool may_have_type(const SchemaJson& schema, const std::string& type) {
     return std::ranges::find(types, SchemaJson(name)) != types.end();
   };
   return has(type.c_str()) || (type == "number" && has("integer"));
-}
-
-bool may_allow(const SchemaJson& schema, const SchemaJson& value) {
-  if (const std::optional<SchemaJson> values = listed_values(schema))
-    return std::ranges::any_of(*values, [&](const SchemaJson& one) { return is_same_value(one, value); });
-  if (!schema.contains("type")) return true;
-  return std::ranges::any_of(listed_types(schema), [&](const SchemaJson& type) {
-    return !type.is_string() || has_type(value, type.get<std::string>());
-  });
-}
-
-bool values_differ(const SchemaJson& a, const SchemaJson& b) {
-  const std::optional<SchemaJson> values = listed_values(a);
-  return values &&
-         std::ranges::none_of(*values, [&](const SchemaJson& value) { return may_allow(b, value); });
 }
 
 // Whether all numbers of `a` are less than all numbers of `b`.
@@ -58,57 +46,119 @@ bool requires_property(const SchemaJson& schema, const std::string& name) {
          std::ranges::find(*names, SchemaJson(name)) != names->end();
 }
 
-bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth);
+std::size_t parts_in(const SchemaJson& schema, const char* keyword) {
+  const auto found = schema.find(keyword);
+  return found != schema.end() && found->is_structured() ? found->size() : 0;
+}
 
-// Whether a property that `a` requires distinguishes the objects: `b` rules it out, or allows only other
-// values.
-bool objects_differ(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
-  const SchemaJson left = a.value("properties", SchemaJson::object());
-  const SchemaJson right = b.value("properties", SchemaJson::object());
-  for (const auto& [name, property] : left.items()) {
-    if (!requires_property(a, name)) continue;
-    const bool is_ruled_out = !right.contains(name) && !b.contains("patternProperties") &&
-                              b.value("additionalProperties", SchemaJson(true)) == false;
-    if (is_ruled_out) return true;
-    if (right.contains(name) && disjoint(property, right[name], depth + 1)) return true;
+// Compares schemas that are not changed meanwhile.
+class Comparison {
+ public:
+  explicit Comparison(LanguageBudget& budget) : budget_(budget) {}
+
+  bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
+    if (a == false || b == false) return true;
+    if (depth > kMaxComparedDepth || !a.is_object() || !b.is_object()) return false;
+    budget_.charge(1 + (parts_in(a, "type") + parts_in(b, "type")) * kTypes.size() / 2);
+    if (part_is_disjoint(a, b, depth) || part_is_disjoint(b, a, depth)) return true;
+    if (values_differ(a, b)) return true;
+    return std::ranges::all_of(kTypes, [&](const char* type) { return differ_as(type, a, b, depth); });
   }
-  return false;
-}
 
-bool differ_as(const std::string& type, const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
-  if (!may_have_type(a, type) || !may_have_type(b, type)) return true;
-  if (type == "number") return is_below(a, b) || is_below(b, a);
-  return type == "object" && (objects_differ(a, b, depth) || objects_differ(b, a, depth));
-}
+ private:
+  static constexpr std::array kTypes = {"object", "array", "string", "number", "boolean", "null"};
 
-// Whether a schema in `allOf` of `a` excludes `b`.
-bool part_is_disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
-  const auto parts = a.find("allOf");
-  return parts != a.end() && parts->is_array() &&
-         std::ranges::any_of(*parts, [&](const SchemaJson& part) { return disjoint(part, b, depth + 1); });
-}
+  struct Listed {
+    std::vector<SchemaJson> values;  // without repetitions
+    ValueSet set;
+  };
 
-bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
-  if (a == false || b == false) return true;
-  if (depth > kMaxComparedDepth || !a.is_object() || !b.is_object()) return false;
-  if (part_is_disjoint(a, b, depth) || part_is_disjoint(b, a, depth)) return true;
-  if (values_differ(a, b) || values_differ(b, a)) return true;
-  for (const char* type : {"object", "array", "string", "number", "boolean", "null"}) {
-    if (!differ_as(type, a, b, depth)) return false;
+  // The values that a schema lists; null if it lists none. They are collected once, for all comparisons.
+  const Listed* listed(const SchemaJson& schema) {
+    const auto [found, is_new] = listed_.try_emplace(&schema);
+    if (is_new) {
+      if (const std::optional<SchemaJson> values = listed_values(schema)) {
+        Listed& all = found->second.emplace(Listed{.values = {}, .set = ValueSet(budget_)});
+        for (const SchemaJson& value : *values) {
+          if (all.set.insert(value)) all.values.push_back(value);
+        }
+      }
+    }
+    return found->second ? &*found->second : nullptr;
   }
-  return true;
-}
+
+  // Whether a schema lists values, and the other schema allows none of them.
+  bool values_differ(const SchemaJson& a, const SchemaJson& b) {
+    const Listed* left = listed(a);
+    const Listed* right = listed(b);
+    if (left != nullptr && right != nullptr) return !left->set.meets(right->set);
+    if (left != nullptr) return have_other_types(left->values, b);
+    return right != nullptr && have_other_types(right->values, a);
+  }
+
+  bool have_other_types(const std::vector<SchemaJson>& values, const SchemaJson& schema) {
+    if (!schema.contains("type")) return values.empty();
+    const SchemaJson types = listed_types(schema);
+    budget_.charge(values.size() * types.size());
+    return std::ranges::none_of(values, [&](const SchemaJson& value) {
+      return std::ranges::any_of(types, [&](const SchemaJson& type) {
+        return !type.is_string() || has_type(value, type.get<std::string>());
+      });
+    });
+  }
+
+  // Whether a property that `a` requires distinguishes the objects: `b` rules it out, or allows only other
+  // values.
+  bool objects_differ(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
+    constexpr std::size_t kComparisonsPerUnit = 16;
+    static const SchemaJson kNone = SchemaJson::object();
+    const auto properties_of = [](const SchemaJson& schema) -> const SchemaJson& {
+      const auto found = schema.find("properties");
+      return found == schema.end() ? kNone : *found;
+    };
+    const SchemaJson& left = properties_of(a);
+    const SchemaJson& right = properties_of(b);
+    const std::size_t comparisons = right.size() + parts_in(a, "required");
+    const auto others = b.find("additionalProperties");
+    const bool is_closed = !b.contains("patternProperties") && others != b.end() && *others == false;
+    for (const auto& [name, property] : left.items()) {
+      budget_.charge(1 + comparisons / kComparisonsPerUnit);
+      if (!requires_property(a, name)) continue;
+      const auto other = right.find(name);
+      if (other == right.end() ? is_closed : disjoint(property, *other, depth + 1)) return true;
+    }
+    return false;
+  }
+
+  bool differ_as(const std::string& type, const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
+    if (!may_have_type(a, type) || !may_have_type(b, type)) return true;
+    if (type == "number") return is_below(a, b) || is_below(b, a);
+    return type == "object" && (objects_differ(a, b, depth) || objects_differ(b, a, depth));
+  }
+
+  // Whether a schema in `allOf` of `a` excludes `b`.
+  bool part_is_disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
+    const auto parts = a.find("allOf");
+    return parts != a.end() && parts->is_array() &&
+           std::ranges::any_of(*parts, [&](const SchemaJson& part) { return disjoint(part, b, depth + 1); });
+  }
+
+  LanguageBudget& budget_;
+  std::map<const SchemaJson*, std::optional<Listed>> listed_;
+};
 
 }  // namespace
 
-void require_disjoint(const std::vector<SchemaJson>& branches, const SchemaPlace& place) {
+void require_disjoint(const std::vector<SchemaJson>& branches, const SchemaPlace& place,
+                      LanguageBudget& budget) {
   constexpr std::size_t kMaxBranches = 100;
   if (branches.size() > kMaxBranches)
     place.fail(fmt::format("at most {} branches", kMaxBranches), std::to_string(branches.size()),
                "use `anyOf`");
+  Comparison comparison(budget);
   for (std::size_t i = 0; i < branches.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      if (!disjoint(branches[i], branches[j], 0))
+      if (!comparison.disjoint(branches[i], branches[j], 0))
         place.fail("branches that exclude each other (by type, values, bounds or required properties)",
                    fmt::format("that {} and {} may both hold", j, i), "use `anyOf`");
     }

@@ -2,6 +2,7 @@
 
 #include "runtime/constraint/schema/json_formats.h"
 #include "runtime/constraint/schema/schema_strings.h"
+#include "runtime/constraint/schema/schema_values.h"
 
 #include <algorithm>
 #include <array>
@@ -22,37 +23,45 @@ SchemaJson both(const SchemaJson& a, const SchemaJson& b) {
 
 SchemaJson as_list(const SchemaJson& json) { return json.is_array() ? json : SchemaJson::array({json}); }
 
-bool contains(const SchemaJson& list, const SchemaJson& value) {
-  return std::ranges::find(list, value) != list.end();
-}
-
-SchemaJson merged_types(const SchemaJson& a, const SchemaJson& b) {
+SchemaJson merged_types(const SchemaJson& a, const SchemaJson& b, LanguageBudget& budget) {
   SchemaJson types = SchemaJson::array();
   const SchemaJson left = as_list(a);
-  const SchemaJson right = as_list(b);
+  const ValueSet in_left(left, budget);
+  const ValueSet in_right(as_list(b), budget);
+  const bool all_numbers = in_right.contains("number");
   for (const SchemaJson& type : left) {
-    if (contains(right, type) || (type == "integer" && contains(right, "number"))) types.push_back(type);
+    if (in_right.contains(type) || (type == "integer" && all_numbers)) types.push_back(type);
   }
-  if (contains(left, "number") && !contains(right, "number") && contains(right, "integer") &&
-      !contains(types, "integer"))
+  if (in_left.contains("number") && !all_numbers && in_right.contains("integer") &&
+      !in_left.contains("integer"))
     types.push_back("integer");
   return types;
 }
 
-SchemaJson common(const SchemaJson& a, const SchemaJson& b) {
+SchemaJson common(const SchemaJson& a, const SchemaJson& b, LanguageBudget& budget) {
   SchemaJson values = SchemaJson::array();
+  const ValueSet in_b(b, budget);
   for (const SchemaJson& value : a) {
-    if (contains(b, value)) values.push_back(value);
+    if (in_b.contains(value)) values.push_back(value);
   }
   return values;
 }
 
-SchemaJson united(const SchemaJson& a, const SchemaJson& b) {
+SchemaJson united(const SchemaJson& a, const SchemaJson& b, LanguageBudget& budget) {
   SchemaJson names = a;
+  ValueSet known(a, budget);
   for (const SchemaJson& name : b) {
-    if (!contains(names, name)) names.push_back(name);
+    if (known.insert(name)) names.push_back(name);
   }
   return names;
+}
+
+// Charges the search for each member of one object among the members of the other object.
+void charge_members(const SchemaJson& a, const SchemaJson& b, const char* keyword, LanguageBudget& budget) {
+  constexpr std::size_t kComparisonsPerUnit = 8;
+  const auto left = a.find(keyword);
+  const auto right = b.find(keyword);
+  if (left != a.end() && right != b.end()) budget.charge(left->size() * right->size() / kComparisonsPerUnit);
 }
 
 bool has_restricted_others(const SchemaJson& schema) {
@@ -126,7 +135,7 @@ SchemaJson common_multiple(const SchemaJson& a, const SchemaJson& b, const Schem
 }
 
 SchemaJson merged_values(const std::string& keyword, const SchemaJson& a, const SchemaJson& b,
-                         const SchemaPlace& place) {
+                         const SchemaPlace& place, LanguageBudget& budget) {
   constexpr std::array kLargest = {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"};
   constexpr std::array kSmallest = {"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"};
   if (a == b) return a;
@@ -134,9 +143,9 @@ SchemaJson merged_values(const std::string& keyword, const SchemaJson& a, const 
     return std::max(a, b);
   if (std::ranges::find(kSmallest, keyword) != kSmallest.end() && a.is_number() && b.is_number())
     return std::min(a, b);
-  if (keyword == "type") return merged_types(a, b);
-  if (keyword == "enum" && a.is_array() && b.is_array()) return common(a, b);
-  if (keyword == "required" && a.is_array() && b.is_array()) return united(a, b);
+  if (keyword == "type") return merged_types(a, b, budget);
+  if (keyword == "enum" && a.is_array() && b.is_array()) return common(a, b, budget);
+  if (keyword == "required" && a.is_array() && b.is_array()) return united(a, b, budget);
   constexpr std::array kSchemas = {"items", "additionalProperties", "propertyNames", "unevaluatedProperties",
                                    "unevaluatedItems"};
   if (std::ranges::find(kSchemas, keyword) != kSchemas.end()) return both(a, b);
@@ -153,13 +162,13 @@ SchemaJson merged_values(const std::string& keyword, const SchemaJson& a, const 
 }
 
 // Replaces `const` by an `enum` with one value.
-SchemaJson with_enum(SchemaJson schema) {
+SchemaJson with_enum(SchemaJson schema, LanguageBudget& budget) {
   const auto value = schema.find("const");
   if (value == schema.end()) return schema;
   const SchemaJson values = SchemaJson::array({*value});
   schema.erase("const");
   if (schema.contains("enum") && schema["enum"].is_array())
-    schema["enum"] = common(schema["enum"], values);
+    schema["enum"] = common(schema["enum"], values, budget);
   else
     schema["enum"] = values;
   return schema;
@@ -167,12 +176,14 @@ SchemaJson with_enum(SchemaJson schema) {
 
 }  // namespace
 
-SchemaJson merged(const SchemaJson& left, const SchemaJson& right, const SchemaPlace& place) {
+SchemaJson merged(const SchemaJson& left, const SchemaJson& right, const SchemaPlace& place,
+                  LanguageBudget& budget) {
   if (left == false || right == false) return false;
   if (left == true) return right;
   if (right == true) return left;
-  const SchemaJson a = with_enum(left);
-  const SchemaJson b = with_enum(right);
+  const SchemaJson a = with_enum(left, budget);
+  const SchemaJson b = with_enum(right, budget);
+  for (const char* keyword : {"properties", "patternProperties"}) charge_members(a, b, keyword, budget);
   if (restricts_by_patterns(a, b) || restricts_by_patterns(b, a))
     place.at("patternProperties")
         .fail_unsupported(
@@ -185,7 +196,7 @@ SchemaJson merged(const SchemaJson& left, const SchemaJson& right, const SchemaP
   SchemaJson all = SchemaJson::object();
   for (const auto& [keyword, value] : a.items()) {
     if (keyword != "properties")
-      all[keyword] = b.contains(keyword) ? merged_values(keyword, value, b[keyword], place) : value;
+      all[keyword] = b.contains(keyword) ? merged_values(keyword, value, b[keyword], place, budget) : value;
   }
   for (const auto& [keyword, value] : b.items()) {
     if (keyword != "properties" && !a.contains(keyword)) all[keyword] = value;

@@ -6,7 +6,8 @@
 namespace tp::constraint {
 
 // A schema for values that both schemas allow. Both are normalized(), without `$ref` and `allOf`. Subschemas
-// that both have become an `allOf`. Throws RequestError for keywords that cannot be joined.
-SchemaJson merged(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place);
+// that both have become an `allOf`. Throws RequestError for keywords that cannot be joined, and if the work
+// exceeds the budget.
+SchemaJson merged(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place, LanguageBudget& budget);
 
 }  // namespace tp::constraint

@@ -101,11 +101,6 @@ bool has_type(const SchemaJson& value, const std::string& type) {
          (value.is_number() && std::trunc(value.get<double>()) == value.get<double>());
 }
 
-bool is_same_value(const SchemaJson& a, const SchemaJson& b) {
-  if (a == b) return true;
-  return a.is_structured() && b.is_structured() && nlohmann::json(a) == nlohmann::json(b);
-}
-
 SchemaJson listed_types(const SchemaJson& schema) {
   const SchemaJson& given = schema.at("type");
   SchemaJson types = given.is_array() ? given : SchemaJson::array({given});

@@ -15,8 +15,6 @@ namespace tp::constraint {
 // or else all types. "number" includes "integer". Throws RequestError.
 std::vector<std::string> types_of(const SchemaJson& schema, const SchemaPlace& place);
 bool has_type(const SchemaJson& value, const std::string& type);
-// Whether two values are equal. The order of an object's members makes no difference.
-bool is_same_value(const SchemaJson& a, const SchemaJson& b);
 // The types in `type`, and null if OpenAPI's `nullable` adds it.
 SchemaJson listed_types(const SchemaJson& schema);
 // The values that a schema lists. Other values are not allowed, and other keywords may exclude listed values.

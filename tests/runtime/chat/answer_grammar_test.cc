@@ -253,6 +253,32 @@ TEST(CallGrammar, RejectsParametersWithoutAnObjectSchema) {
   }
 }
 
+TEST(CallGrammar, ToolsShareOneBudget) {
+  const MessageSyntax syntax = syntax_of_template("");
+  const CallShape shape =
+      find_call_shape(syntax, [](const Json&, bool) { return std::optional<std::string>(); });
+  const auto error_of = [&](std::size_t count, const Json& parameters) -> std::string {
+    Json tools = Json::array();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Json function = {{"name", "f" + std::to_string(i)}, {"parameters", parameters}};
+      tools.push_back({{"function", function}});
+    }
+    try {
+      call_grammar(shape, syntax, tools, {.required = true});
+    } catch (const RequestError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const Json parameters = {
+      {"type", "object"},
+      {"properties", {{"a", {{"type", "string"}, {"pattern", "^(?=a)(?:[ab]{1,500}c){1,5}$"}}}}}};
+  EXPECT_EQ(error_of(1, parameters), "");
+  EXPECT_NE(error_of(100, parameters).find("the constraint takes too long"), std::string::npos);
+  EXPECT_EQ(error_of(512, Json()), "");
+  EXPECT_EQ(error_of(513, Json()), "`tools`: expected at most 512 tools, found 513; offer fewer");
+}
+
 TEST(FrameGrammar, MatchesTheTextBeforeAnAnswer) {
   const auto matches = [](const std::string& source, Thinking thinking, bool has_calls,
                           const std::string& text) {

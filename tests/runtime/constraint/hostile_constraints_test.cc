@@ -1,10 +1,13 @@
 // Constraints that would crash the process, or take minutes or gigabytes, without limits.
+#include "runtime/constraint/shortest_texts.h"
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
 #include <cstddef>
+#include <ctime>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -38,6 +41,13 @@ std::string error_of(const Constraint& constraint) {
 void expect_refused(const Constraint& constraint, const std::string& reason) {
   const std::string error = error_of(constraint);
   EXPECT_NE(error.find(reason), std::string::npos) << "expected `" << reason << "`, found `" << error << "`";
+}
+
+// Processor time of this process, because other processes may use the cores.
+double seconds_of(const std::function<void()>& work) {
+  const std::clock_t begin = std::clock();
+  work();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
 constexpr const char* kTooLong = "the constraint takes too long";
@@ -139,6 +149,122 @@ TEST(HostileConstraints, HaveManyMultiples) {
 TEST(HostileConstraints, ListValuesThatCanBeReadInManyWays) {
   expect_refused(
       JsonSchema{R"({"pattern": "^(?:a{1,100}){1,100}$", "enum": [")" + std::string(9000, 'a') + "\"]}"},
+      kTooLong);
+}
+
+TEST(HostileConstraints, HaveManyQuantifiersInARow) {
+  for (const char* quantifier : {"?", "*", "+", "{0,2}"}) {
+    expect_refused(Grammar{"root ::= \"a\"" + times(10000, quantifier)}, "at most 16 quantifiers in a row");
+    TextMatcher matcher{Constraint(Grammar{"root ::= \"a\"" + times(16, quantifier)})};
+    EXPECT_TRUE(matcher.matches("a")) << quantifier;
+    EXPECT_FALSE(matcher.matches("b")) << quantifier;
+  }
+}
+
+// Nested groups with quantifiers, and prefix items that may be missing together with all later items.
+TEST(HostileConstraints, NestPartsMoreDeeplyThanTheStackAllows) {
+  ByteGrammar grammar;
+  grammar.root = grammar.add_rule();
+  ExprId part = grammar.text("a");
+  for (int level = 0; level < 59000; ++level) part = grammar.optional(part);
+  grammar.define(grammar.root, part);
+  TextMatcher nested(std::move(grammar));
+  EXPECT_TRUE(nested.matches("a"));
+  EXPECT_TRUE(nested.matches(""));
+  EXPECT_FALSE(nested.matches("aa"));
+
+  const auto item = [](std::size_t) { return R"({"const": 1})"; };
+  TextMatcher items{Constraint(
+      JsonSchema{R"({"type": "array", "prefixItems": [)" + list_of(6000, item) + "]}", JsonSpace::compact})};
+  EXPECT_TRUE(items.matches("[1" + times(5999, ",1") + "]"));
+  EXPECT_TRUE(items.matches("[1,1,1]"));
+  EXPECT_FALSE(items.begins("[1" + times(6000, ",1")));
+}
+
+// A text begins more rules than the stack has room for frames.
+TEST(HostileConstraints, WriteTextsThatBeginManyRules) {
+  const Automaton automaton = build_automaton(grammar_of(Grammar{"root ::= \"(\" root \")\" | \"a\""}));
+  StateMachine machine(automaton);
+  StateId state = machine.start();
+  constexpr std::uint64_t kDepth = 100000;
+  for (std::uint64_t depth = 0; depth < kDepth; ++depth) state = machine.next(state, '(');
+  EXPECT_EQ(ShortestTexts(machine).after(state), kDepth + 1);
+}
+
+// 20,000 equal edges become one. Different edges are charged before they are followed.
+TEST(HostileConstraints, HaveManyEdges) {
+  const auto automaton_of = [](const std::string& text) {
+    return build_automaton(grammar_of(Grammar{text}));
+  };
+  const auto edges_of = [](const Automaton& automaton) {
+    std::size_t edges = 0;
+    for (const Automaton::Position& position : automaton.positions)
+      edges += position.bytes.size() + position.empties.size() + position.calls.size();
+    return edges;
+  };
+  const Automaton equal = automaton_of("root ::= [a]" + times(20000, " | [a]") + times(20000, " | [b]"));
+  EXPECT_EQ(edges_of(equal), 2U);  // the call of `root`, and a set of bytes
+  EXPECT_LT(
+      edges_of(automaton_of("root ::= x" + times(5000, " | x") + times(5000, " | \"\"") + "\nx ::= \"a\"")),
+      5U);
+  const Automaton different = automaton_of("root ::= [a] \"b\"" + times(5000, " | [a] \"b\""));
+  StateMachine machine(different);
+  const StateId start = machine.start();
+  machine.limit_work(4000);
+  EXPECT_THROW(machine.next(start, 'b'), RequestError);
+  machine.limit_work(2);
+  EXPECT_THROW(machine.forced_byte(start), RequestError);
+}
+
+// Equal values: 1 and 1.0, and objects whose members have another order.
+TEST(HostileConstraints, CompareLongLists) {
+  const auto odd = [](std::size_t i) { return std::to_string(2 * i + 1); };
+  const auto even = [](std::size_t i) { return std::to_string(2 * i + 2); };
+  const std::string left = list_of(36000, odd);
+  const std::string right = list_of(36000, even);
+  constexpr double kSeconds = 5;  // with a comparison of every pair: more than 10
+  EXPECT_LT(seconds_of([&] {
+              TextMatcher matcher{Constraint(JsonSchema{R"({"allOf": [{"enum": [)" + left +
+                                                        R"(, {"a": 1, "b": 2}]}, {"enum": [)" + right +
+                                                        R"(, {"b": 2.0, "a": 1}, 71999.0]}]})"})};
+              EXPECT_TRUE(matcher.matches("71999"));
+              EXPECT_TRUE(matcher.matches(R"({"a": 1, "b": 2})"));
+              EXPECT_FALSE(matcher.matches("1"));
+              EXPECT_FALSE(matcher.matches("2"));
+            }),
+            kSeconds);
+  EXPECT_LT(seconds_of([&] {
+              expect_refused(JsonSchema{R"({"oneOf": [{"enum": [)" + left + R"(, 72001]}, {"enum": [)" +
+                                        right + R"(, 72001.0]}]})"},
+                             "branches that exclude each other");
+            }),
+            kSeconds);
+  const auto list = [](std::size_t i) { return fmt::format("[{}]", i); };
+  EXPECT_LT(seconds_of([&] {
+              expect_refused(
+                  JsonSchema{R"({"type": "array", "uniqueItems": true, "maxItems": 3, "items": {"enum": [)" +
+                             list_of(8000, list) + "]}}"},
+                  "at most 300000 parts");
+            }),
+            kSeconds);
+}
+
+TEST(HostileConstraints, CompareManyBranches) {
+  const auto property = [](std::size_t i) { return fmt::format(R"("p{}": {{}})", i); };
+  const auto name = [](std::size_t i) { return fmt::format(R"("p{}")", i); };
+  const std::string branch = R"({"type": "object", "properties": {)" + list_of(100, property) +
+                             R"(}, "required": [)" + list_of(100, name) + "]}";
+  expect_refused(JsonSchema{R"({"$defs": {"a": )" + branch + R"(}, "oneOf": [)" +
+                            list_of(2, [](std::size_t) { return R"({"$ref": "#/$defs/a"})"; }) + "]}"},
+                 "branches that exclude each other");
+  // Only the last property distinguishes two branches.
+  const auto tagged = [&](std::size_t i) {
+    return fmt::format(
+        R"({{"allOf": [{{"$ref": "#/$defs/a"}}, {{"properties": {{"tag": {{"const": {}}}}}, "required": ["tag"]}}]}})",
+        i);
+  };
+  expect_refused(
+      JsonSchema{R"({"$defs": {"a": )" + branch + R"(}, "oneOf": [)" + list_of(100, tagged) + "]}"},
       kTooLong);
 }
 

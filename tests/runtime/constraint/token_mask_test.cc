@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp::constraint {
@@ -208,6 +209,52 @@ TEST(Completions, TextsHaveMinTokens) {
     EXPECT_EQ(walk(model, constraint, random, tokens), "abracadabra");
     EXPECT_GE(tokens.size(), 6U);
   }
+}
+
+// A search gives up after many steps, and remembers for how many tokens.
+TEST(Completions, SearchesAreLimited) {
+  TestedModel model(tokenizer_folders().front());
+  const std::shared_ptr<CompiledConstraint> compiled =
+      model.compiler.compile(Grammar{"root ::= [a-z] | [a-z] root"});
+  StateMachine& machine = compiled->machine;
+  Completions completions(*compiled->vocabulary, machine, TokenMask(compiled->vocabulary->size(), true));
+  machine.limit_work(20000);
+  EXPECT_THROW(completions.possible(machine.start(), 1000000), RequestError);
+  machine.limit_work(std::uint64_t{1} << 40);
+  EXPECT_FALSE(completions.possible(machine.start(), 1000000));
+  // A search that has given up is not repeated with fewer tokens.
+  machine.limit_work(100);
+  EXPECT_FALSE(completions.possible(machine.start(), 999999));
+  EXPECT_FALSE(completions.possible(machine.start(), 900000));
+  EXPECT_EQ(machine.work_left(), 100U);
+  machine.limit_work(std::uint64_t{1} << 40);
+  EXPECT_TRUE(completions.possible(machine.start(), 100));
+}
+
+TEST(ConstraintCompiler, ForgetsTheOldestConstraintsBeyondItsMemory) {
+  TestedModel model(tokenizer_folders().front());
+  const auto number = [](int digits) { return Constraint(Regex{fmt::format("[0-9]{{{}}}x", digits)}); };
+  const std::size_t bytes = model.compiler.compile(number(2))->bytes();
+  EXPECT_GT(bytes, 0U);
+  EXPECT_EQ(model.compiler.compile(number(2)), model.compiler.compile(number(2)));
+  // Room for two constraints that are not used yet.
+  const std::size_t limit = 2 * bytes + bytes / 2;
+  ConstraintCompiler small(model.tokenizer, model.tokenizer.vocab_size(), model.ends(), limit);
+  const std::shared_ptr<CompiledConstraint> first = small.compile(number(2));
+  const std::shared_ptr<CompiledConstraint> second = small.compile(number(3));
+  EXPECT_EQ(small.compile(number(2)), first);
+  const std::shared_ptr<CompiledConstraint> third = small.compile(number(4));
+  EXPECT_EQ(small.compile(number(2)), first);
+  EXPECT_EQ(small.compile(number(4)), third);
+  EXPECT_NE(small.compile(number(3)), second);
+  // A constraint counts with the memory to which it has grown.
+  const std::shared_ptr<CompiledConstraint> grown = small.compile(number(1000));
+  StateId state = grown->machine.start();
+  for (int i = 0; i < 1000; ++i) state = grown->machine.next(state, '5');
+  EXPECT_GT(grown->bytes(), limit);
+  const std::shared_ptr<CompiledConstraint> last = small.compile(number(5));
+  EXPECT_EQ(small.compile(number(5)), last);
+  EXPECT_NE(small.compile(number(1000)), grown);
 }
 
 // Returns the mask's tokens, if there are few.
