@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace tp {
 namespace {
@@ -105,6 +110,38 @@ void validate_unmasking(const Unmasking& unmasking) {
                         threshold);
 }
 
+// The engine's only thread looks at these lists for each token, while all other requests wait.
+constexpr std::size_t kMaxBiases = std::size_t{1} << 14;
+constexpr std::size_t kMaxStops = 256;
+constexpr std::size_t kMaxStopBytes = 1024;  // bytes of one text, whose beginnings are all compared
+constexpr std::size_t kMaxStopIds = 1024;
+constexpr std::size_t kMaxBadWords = 1024;
+constexpr std::size_t kMaxListBytes = std::size_t{64} << 10;  // bytes of all texts of a list
+
+void require_at_most(std::size_t found, std::size_t max, std::string_view name, std::string_view what) {
+  require<RequestError>(found <= max, "`{}`: expected at most {} {}, found {}; give fewer", name, max, what,
+                        found);
+}
+
+template <class List>
+std::size_t size_of_all(const List& list) {
+  return std::accumulate(list.begin(), list.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& element) { return sum + element.size(); });
+}
+
+void validate_lists(const Request& request) {
+  require_at_most(request.sampling.logit_bias.size(), kMaxBiases, "logit_bias", "tokens");
+  require_at_most(request.stop_token_ids.size(), kMaxStopIds, "stop_token_ids", "ids");
+  require_at_most(request.stop.size(), kMaxStops, "stop", "texts");
+  require_at_most(size_of_all(request.stop), kMaxListBytes, "stop", "bytes in all texts");
+  for (const std::string& text : request.stop)
+    require_at_most(text.size(), kMaxStopBytes, "stop", "bytes in a text");
+  require_at_most(request.bad_words.size(), kMaxBadWords, "bad_words", "texts");
+  require_at_most(size_of_all(request.bad_words), kMaxListBytes, "bad_words", "bytes in all texts");
+  require_at_most(request.bad_words_ids.size(), kMaxBadWords, "bad_words_ids", "sequences");
+  require_at_most(size_of_all(request.bad_words_ids), kMaxListBytes, "bad_words_ids", "ids in all sequences");
+}
+
 // Rejects options that beam search cannot use: it chooses by sums of log-probabilities only.
 void validate_beam_search(const Request& request) {
   const int beams = request.beam_search->beams;
@@ -137,6 +174,7 @@ void validate_beam_search(const Request& request) {
 
 void Request::validate() const {
   sampling.validate();
+  validate_lists(*this);
   if (beam_search) validate_beam_search(*this);
   require<RequestError>(
       !prompt.empty(),

@@ -99,6 +99,12 @@ TokenizerParts parts_from_t5_file(const fs::path& path) {
   TokenizerParts parts = parts_around(SentencePieceModel(file), file, path);
   parts.eos = file.eos;
   if (file.eos) parts.post_processor.after = {*file.eos};
+  const auto max = static_cast<std::size_t>(kMaxVocabularySize);
+  require<CheckpointError>(
+      sentinels < max && file.pieces.size() + sentinels < max,
+      "{}: expected fewer than {} tokens, found {} pieces and {} of `extra_ids` in tokenizer_config.json; "
+      "download both files again",
+      path.string(), max, file.pieces.size(), sentinels);
   std::vector<AddedToken> added;
   for (const char* name : {"<pad>", "</s>", "<unk>"}) {
     if (const std::optional<TokenId> id = parts.vocabulary().find(name))

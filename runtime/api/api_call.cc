@@ -85,6 +85,18 @@ void check_repeated(const Json& body, std::size_t prompts) {
       kMaxBytes / bytes, bytes, prompts);
 }
 
+// Each prompt's request turns the texts into tokens.
+void check_bad_words(const Json& body, std::size_t prompts) {
+  constexpr std::size_t kMaxWords = 8192;
+  const auto words = body.find("bad_words");
+  if (prompts == 1 || words == body.end() || !words->is_array()) return;
+  require<RequestError>(
+      words->size() * prompts <= kMaxWords,
+      "`bad_words`: expected at most {} texts for {} prompts, found {}; send the prompts in "
+      "several calls",
+      kMaxWords / prompts, prompts, words->size());
+}
+
 void read_best_of(Json& body, ApiCall& call) {
   call.best_of = take_count(body, "best_of", 0);
   if (call.best_of == 0) return;
@@ -137,6 +149,7 @@ ApiCall read_openai_call(Json body, Form form) {
   read_best_of(body, call);
   std::vector<Json> prompts = take_prompts(body);
   check_repeated(body, prompts.size());
+  check_bad_words(body, prompts.size());
   for (Json& prompt : prompts) {
     body["prompt"] = std::move(prompt);
     ApiRequest& request = call.prompts.emplace_back();

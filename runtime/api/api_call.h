@@ -26,9 +26,9 @@ struct ApiCall {
   int usual_max_tokens = 0;     // max_tokens if neither the request nor the model sets it; 0: all that fit
   int best_of = 0;              // number of continuations, of which the best n are returned; 0: return all
   bool hides_logprobs = false;  // log-probabilities are computed only to rank continuations
-  nlohmann::ordered_json repeated = nlohmann::ordered_json::object();  // members that the answer repeats
-  std::map<std::string, NamespacedName> namespaces{};                  // as in OfferedTools
-  MemberNames names{};  // the API's names of members, for errors
+  std::string repeated = "{}";  // members that the answer repeats, as JSON, which is smaller as a text
+  std::map<std::string, NamespacedName> namespaces{};  // as in OfferedTools
+  MemberNames names{};                                 // the API's names of members, for errors
 
   void warn(const std::vector<std::string>& more) {
     warnings.insert(warnings.end(), more.begin(), more.end());

@@ -199,6 +199,18 @@ void require_beams(const Request& request) {
                         "more than 1, or leave it out");
 }
 
+// The cache stores a salt beside the prompt's tokens, and compares it in each search.
+Field cache_salt() {
+  static constexpr std::size_t kMaxBytes = 1024;
+  return {[](const Json& value, Request& request) {
+            read(value, request.cache_salt);
+            require<RequestError>(request.cache_salt.size() <= kMaxBytes,
+                                  "expected at most {} bytes, found {}; use a hash of the text", kMaxBytes,
+                                  request.cache_salt.size());
+          },
+          [](const Request& request) { return request.cache_salt; }};
+}
+
 Field length_penalty() {
   return {[](const Json& value, Request& request) {
             require_beams(request);
@@ -308,7 +320,7 @@ const std::map<std::string, Field>& all_fields() {
       {"stop", of_request(&Request::stop)},
       {"cache_prompt", rare(of_request(&Request::cache_prompt))},
       {"adapter", rare(of_request(&Request::adapter))},
-      {"cache_salt", rare(of_request(&Request::cache_salt))},
+      {"cache_salt", rare(cache_salt())},
       {"priority", rare(of_request(&Request::priority, std::numeric_limits<int>::min()))},
       {"speculate", rare(of_request(&Request::speculate))},
       {"min_tokens", rare(of_request(&Request::min_tokens, 0))},

@@ -8,6 +8,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -57,8 +58,11 @@ void read_logprobs(const Json& body, Json& chat) {
   chat["top_logprobs"] = top;
 }
 
-// The answer repeats these members of the request.
-Json repeated_of(const Json& body) {
+// The answer repeats these members of the request, so they stay in memory until it ends. The length of the
+// prompt bounds only `instructions`.
+std::string repeated_of(const Json& body) {
+  constexpr std::size_t kMaxMetadata = std::size_t{64} << 10;
+  constexpr std::size_t kMaxOthers = std::size_t{1} << 20;
   Json repeated = {{"instructions", nullptr},
                    {"max_tool_calls", nullptr},
                    {"metadata", Json::object()},
@@ -71,9 +75,15 @@ Json repeated_of(const Json& body) {
                    {"tools", Json::array()},
                    {"user", nullptr}};
   for (auto& [name, value] : repeated.items()) {
-    if (const Json given = body.value(name, Json()); !given.is_null()) value = given;
+    Json given = body.value(name, Json());
+    if (given.is_null()) continue;
+    const std::size_t max = name == "metadata" ? kMaxMetadata : kMaxOthers;
+    const std::size_t bytes = name == "instructions" ? 0 : given.dump().size();
+    require<RequestError>(bytes <= max, "`{}`: expected at most {} bytes of JSON, found {}; shorten it", name,
+                          max, bytes);
+    value = std::move(given);
   }
-  return repeated;
+  return repeated.dump();
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ Json response_of(const Answer& answer, const char* status, Json output) {
                    {"top_p", rounded(request.sampling.top_p)},
                    {"truncation", "disabled"},
                    {"usage", nullptr}};
-  response.update(answer.call.repeated);
+  response.update(Json::parse(answer.call.repeated));
   if (!answer.call.warnings.empty()) response["warnings"] = answer.call.warnings;
   return response;
 }

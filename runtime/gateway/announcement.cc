@@ -39,8 +39,10 @@ std::string Announcement::to_text() const {
 }
 
 Announcement parse_announcement(std::string_view text) {
-  constexpr std::size_t kMax = std::size_t{256} << 10;
-  require<RequestError>(text.size() <= kMax, "the announcement is too long");
+  require<RequestError>(
+      text.size() <= kMaxAnnouncement,
+      "expected an announcement of at most {} bytes, found {}; does tp-infer serve send it?",
+      kMaxAnnouncement, text.size());
   const Json json = Json::parse(text, nullptr, false);
   require<RequestError>(json.is_object(), "expected a JSON object, found none");
   try {

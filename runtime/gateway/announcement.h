@@ -13,6 +13,8 @@ namespace tp {
 // path is the secret that the gateway and the server share.
 inline constexpr const char* kAnnounceVariable = "TP_ANNOUNCE";
 
+inline constexpr std::size_t kMaxAnnouncement = std::size_t{256} << 10;  // bytes of its text
+
 struct Announcement {
   std::string host{};  // address that the server listens at
   std::uint16_t port = 0;

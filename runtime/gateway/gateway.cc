@@ -117,6 +117,7 @@ HttpDecision Gateway::calling(Handler handler) {
 
 HttpDecision Gateway::route(HttpRequest& head) {
   is_constructed_.wait();
+  if (only_reads(head)) head.max_body = kNoBodyBytes;
   if (std::optional<HttpDecision> own = route_own(head)) return *std::move(own);
   // The gateway's own calls of its servers, which the gateway's secret would admit.
   if (head.path().starts_with("/tp-infer/"))
@@ -134,14 +135,21 @@ HttpDecision Gateway::route(HttpRequest& head) {
 // The paths that need no key.
 std::optional<HttpDecision> Gateway::route_own(HttpRequest& head) {
   const std::string_view path = head.path();
-  if (short_path(head) == "/health") return calling(&Gateway::answer_health);
+  if (path.starts_with(kAnnouncePath)) {
+    head.max_body = kMaxAnnouncement;
+    return calling(&Gateway::take_announcement);
+  }
+  if (short_path(head) == "/health") {
+    head.max_body = kNoBodyBytes;
+    return calling(&Gateway::answer_health);
+  }
   if (path == "/metrics") {
+    head.max_body = kNoBodyBytes;
     // A key is needed where the answer names users.
     const bool is_public = !access_.has_keys();
     if (const std::optional<ApiError> error = access_refusal(head, is_public)) return refuse(head, *error);
     return calling(&Gateway::answer_metrics);
   }
-  if (path.starts_with(kAnnouncePath)) return calling(&Gateway::take_announcement);
   if (!options_.page || (head.method != "GET" && head.method != "HEAD")) return std::nullopt;
   if (std::optional<HttpResponse> file = options_.page(path)) return *std::move(file);
   return std::nullopt;

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace tp {
+
+// The largest body of requests that need none. Some clients send a few bytes with GET. Anyone may send such
+// requests, so their bodies must not use up the room for all bodies (HttpLimits::all_body_bytes).
+inline constexpr std::size_t kNoBodyBytes = std::size_t{4} << 10;
 
 // ASCII letters in lower case, because names of headers and hosts are compared without case.
 std::string lower_case(std::string_view text);
@@ -29,6 +35,8 @@ struct HttpRequest {
   std::string body{};
   std::string client{};  // client's address
   std::string user{};    // name of the client's key; set when the key has been checked
+  // The largest body that the request's handler reads. HttpLimits::body_bytes applies, too.
+  std::size_t max_body = std::numeric_limits<std::size_t>::max();
 
   // The target without the query.
   std::string_view path() const { return std::string_view(target).substr(0, target.find('?')); }

@@ -37,7 +37,8 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any free port
   HttpLimits limits{};
-  // Decides about a request before its body is read. May set the members `client` and `user` of the head.
+  // Decides about a request before its body is read. May set the members `client`, `user` and `max_body` of
+  // the head.
   std::function<HttpDecision(HttpRequest& head)> route{};
   // Makes the response to an invalid, too large or too slow request. `head` is empty if it is not known.
   std::function<HttpResponse(const HttpRequest& head, int status, std::string_view message)> refuse{};

@@ -95,7 +95,8 @@ void HttpSession::read_head(std::chrono::milliseconds time) {
   state_ = State::reading;
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(options_.limits.header_bytes));
-  parser_->body_limit(options_.limits.body_bytes);
+  max_body_ = options_.limits.body_bytes;
+  parser_->body_limit(max_body_);
   read_within(time);
   skip_empty_lines();
 }
@@ -163,7 +164,10 @@ void HttpSession::on_head(const Error& error) {
   handler_ = std::get<HttpHandler>(std::move(decision));
   open_request_ = HttpShare(load_, &HttpLoad::requests, 1);
   if (parser_->is_done()) return handle();
-  const std::size_t announced = parser_->content_length().value_or(options_.limits.body_bytes);
+  max_body_ = std::min(max_body_, head_.max_body);
+  parser_->body_limit(max_body_);  // from here on, for bodies in chunks
+  const std::size_t announced = parser_->content_length().value_or(max_body_);
+  if (announced > max_body_) return refuse_body();
   if (load_->body_bytes + announced > options_.limits.all_body_bytes)
     return refuse(503, "too many large requests at a time; try again later");
   body_share_ = HttpShare(load_, &HttpLoad::body_bytes, announced);
@@ -227,12 +231,16 @@ void HttpSession::handle() {
                                              std::move(open_request_), std::move(body_share_)));
 }
 
+void HttpSession::refuse_body() {
+  const auto announced = parser_->content_length();
+  refuse(413, fmt::format("expected a body of at most {} bytes for this path and method, found {}; send a "
+                          "smaller one",
+                          max_body_, announced ? fmt::format("{}", *announced) : "more"));
+}
+
 void HttpSession::on_read_error(const Error& error) {
   const bool has_begun = parser_->got_some();
-  if (error == http::error::body_limit) {
-    return refuse(
-        413, fmt::format("the body is larger than {} bytes, which is the limit", options_.limits.body_bytes));
-  }
+  if (error == http::error::body_limit) return refuse_body();
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
     return refuse(431, fmt::format("the headers are larger than {} bytes, which is the limit",
                                    options_.limits.header_bytes));

@@ -103,6 +103,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void on_body(const Error& error);
   void handle();
   void on_read_error(const Error& error);
+  void refuse_body();
   void watch();
   void look_at_client();
   void look_again_later();
@@ -130,8 +131,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::string request_id_;  // the client's id of the current request, or a random one
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<RequestBody>> parser_;
-  HttpRequest head_;     // current request without its body
-  HttpHandler handler_;  // its handler
+  HttpRequest head_;          // current request without its body
+  std::size_t max_body_ = 0;  // limit of the current request's body
+  HttpHandler handler_;       // its handler
   State state_ = State::reading;
   std::uint64_t request_ = 0;  // number of the current request
   bool keep_alive_ = false;

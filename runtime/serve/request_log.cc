@@ -3,6 +3,7 @@
 #include "model/files/printable.h"
 #include "runtime/api/rounded.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -25,6 +26,22 @@ std::string now() {
       std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count() % 1000;
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(time)),
                      ms);
+}
+
+// Text of a client, without the characters that separate the fields of a line. Otherwise a client could add
+// fields, such as the name of another key.
+std::string shown_value(const std::string& text) {
+  std::string shown = printable(text);
+  std::ranges::replace_if(
+      shown, [](char c) { return c == ' ' || c == '=' || c == '"'; }, '?');
+  return shown;
+}
+
+// Words of this server that may quote a client. They may have spaces, but look like no field.
+std::string shown_words(const std::string& text) {
+  std::string shown = printable(text);
+  std::ranges::replace(shown, '=', '?');
+  return shown;
 }
 
 // The name of a member, which a client may have invented.
@@ -53,8 +70,8 @@ Json json_of(const LoggedRequest& request) {
 }
 
 std::string log_line(const LoggedRequest& request) {
-  std::string line =
-      fmt::format("{} {} {} {} {}", now(), request.client, request.method, request.path, request.status);
+  std::string line = fmt::format("{} {} {} {} {}", now(), shown_value(request.client),
+                                 shown_value(request.method), shown_value(request.path), request.status);
   if (!request.user.empty()) line += fmt::format(" user={}", request.user);
   if (!request.id.empty()) line += fmt::format(" {}", request.id);
   if (request.prompt_tokens != 0) {
@@ -63,10 +80,10 @@ std::string log_line(const LoggedRequest& request) {
                         request.queued, request.first_token);
   }
   line += fmt::format(" total={:.3f}s", request.total);
-  if (!request.request_id.empty()) line += fmt::format(" request={}", request.request_id);
-  if (!request.param.empty()) line += " param=" + shown_param(request);
-  if (!request.reason.empty()) line += " " + shown_reason(request);
-  for (const std::string& warning : request.warnings) line += "; warning: " + warning;
+  if (!request.request_id.empty()) line += fmt::format(" request={}", shown_value(request.request_id));
+  if (!request.param.empty()) line += " param=" + shown_value(shown_param(request));
+  if (!request.reason.empty()) line += " " + shown_words(request.reason);
+  for (const std::string& warning : request.warnings) line += "; warning: " + shown_words(warning);
   return line;
 }
 

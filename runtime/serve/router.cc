@@ -237,6 +237,7 @@ HttpDecision route_request(Service& service, HttpRequest& head) {
   }
   if (const std::optional<ApiError> fault = find_fault(service, head, route))
     return refuse(service, head, route, *fault);
+  if (route->is_public || route->method != "POST") head.max_body = kNoBodyBytes;
   return [&service, route](std::shared_ptr<HttpExchange> exchange) {
     // Status requests must not wait for anything.
     if (route->is_about_server) return run(service, *route, exchange);

@@ -11,6 +11,17 @@
 #include <fmt/format.h>
 
 namespace tp {
+namespace {
+
+ApiError not_of_gateway() {
+  return {.status = 403,
+          .message =
+              "expected a request of the gateway that started this server, found another one; use the "
+              "gateway's address, or give this server keys of its own (--api-key-file)",
+          .code = "not_of_gateway"};
+}
+
+}  // namespace
 
 std::optional<std::string> Service::adapter_of(const std::string& asked) const {
   const std::vector<std::string>& names = options.model_names;
@@ -27,6 +38,9 @@ std::optional<std::string> Service::adapter_of(const std::string& asked) const {
                       .code = "model_not_found"});
 }
 
+// The gateway checks keys, and the server may listen at an address of a network.
+bool Service::is_for_gateway_only() const { return !options.gateway_secret.empty() && !access.has_keys(); }
+
 HttpHeaders Service::headers_for(const HttpRequest& request) const {
   return access.origins().headers(request);
 }
@@ -38,6 +52,7 @@ void Service::respond_json(HttpExchange& exchange, int status, const nlohmann::o
 std::optional<ApiError> Service::refusal(HttpRequest& request, bool is_public) const {
   try {
     const bool is_from_gateway = is_of_gateway(request);
+    if (!is_from_gateway && !is_public && is_for_gateway_only()) return not_of_gateway();
     const std::string_view client = request.header(gateway_header::kClient);
     if (is_from_gateway && !client.empty()) request.client = client;  // possibly a trusted proxy
     const bool may_lack_key = access.identify(request) || is_public;

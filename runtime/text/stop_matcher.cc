@@ -8,6 +8,7 @@
 namespace tp {
 std::string StopMatcher::push(const std::string& piece) {
   if (matched()) return {};
+  const std::size_t before = held_.size();
   held_ += piece;
   std::size_t first = std::string::npos;
   std::size_t end = std::string::npos;
@@ -16,7 +17,9 @@ std::string StopMatcher::push(const std::string& piece) {
     if (stop.empty()) continue;
     // The stop text completed first wins, so that the result does not depend on how the text is divided into
     // pieces. If several stop texts end at the same place, the longest wins.
-    if (const std::size_t found = held_.find(stop); found != std::string::npos) {
+    // The text before this piece contains no whole stop text.
+    const std::size_t begin = before - std::min(before, stop.size() - 1);
+    if (const std::size_t found = held_.find(stop, begin); found != std::string::npos) {
       const std::size_t stop_end = found + stop.size();
       if (stop_end < end || (stop_end == end && found < first)) {
         first = found;

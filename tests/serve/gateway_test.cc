@@ -327,6 +327,9 @@ TEST(Gateway, RefusesAnnouncementsWithoutItsSecret) {
       {"isa", "x"},          {"model", "x"}, {"ranks", 1},   {"origins", json::array()}};
   EXPECT_EQ(gateway.post("/tp-infer/announce/0123", announcement).status, 403);
   EXPECT_EQ(gateway.post("/tp-infer/announce/0123", 1).status, 400);
+  const json too_long = std::string(std::size_t{256} << 10, 'x');
+  EXPECT_EQ(gateway.post("/tp-infer/announce/0123", too_long).status, 413);
+  EXPECT_EQ(gateway.post("/health", std::string(5000, 'x')).status, 413) << "anyone may ask";
   EXPECT_EQ(gateway.post(kPath, {{"tokens", 5}}).events(), expected_events(5));
   gateway.end();
 }

@@ -217,11 +217,6 @@ TEST_F(ServeRecord, TakesRecordsOnlyFromItsGateway) {
   EXPECT_EQ(post_text(server.port(), "/v1/completions", body, {{"tp-gateway", "other"}}).status, 403);
   const Headers right = {{"tp-gateway", kSecret}, {"tp-record-bytes", "99999"}};
   EXPECT_EQ(post_text(server.port(), "/v1/completions", body, right).status, 400);
-  const HttpReply plain = server.post("/v1/completions", greedy(2));
-  EXPECT_EQ(plain.status, 200);
-  EXPECT_EQ(plain.headers.count("tp-marks"), 0U);
-  EXPECT_EQ(server.post("/v1/completions", greedy(2), {{"tp-record-bytes", "2"}}).status, 200)
-      << "only a header";
   for (const char* record : {"", "{}", "[1]", R"({"id":"1","created":1,"seed":-1,"begun":true,"tokens":[]})",
                              R"({"id":"1","created":1,"seed":1,"begun":true,"tokens":[[0,0,0,0,0]]})",
                              R"({"id":"1","created":1,"seed":1,"begun":true,"tokens":[[0,9,1,0,0,0]]})",
@@ -236,7 +231,33 @@ TEST_F(ServeRecord, TakesRecordsOnlyFromItsGateway) {
   ServedProgram alone(kNoMpirun);
   EXPECT_EQ(alone.post("/v1/completions", greedy(2), {{"tp-gateway", ""}}).status, 200);
   EXPECT_EQ(alone.post("/v1/completions", greedy(2), {{"tp-gateway", kSecret}}).status, 403);
+  EXPECT_EQ(alone.post("/v1/completions", greedy(2), {{"tp-record-bytes", "2"}}).status, 200)
+      << "only a header";
   alone.end();
+}
+
+// The gateway may have keys, and the server may listen at an address of a network.
+TEST_F(ServeRecord, AnswersOnlyItsGatewayWithoutKeysOfItsOwn) {
+  ServedProgram server(kNoMpirun, announcing({}));
+  const HttpReply refused = server.post("/v1/completions", greedy(2));
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_NE(refused.body.find("expected a request of the gateway"), std::string::npos) << refused.body;
+  EXPECT_EQ(server.post("/v1/completions", greedy(2), {{"tp-gateway", ""}}).status, 403);
+  EXPECT_EQ(server.post("/v1/completions", greedy(2), {{"tp-user", "anna"}}).status, 403);
+  for (const char* path : {"/v1/models", "/metrics", "/v1/status", "/nothing"})
+    EXPECT_EQ(get(server.port(), path).status, 403) << path;
+  EXPECT_EQ(get(server.port(), "/health").status, 200);
+  EXPECT_EQ(get(server.port(), "/v1/models", {{"tp-gateway", kSecret}}).status, 200);
+  server.end();
+}
+
+TEST_F(ServeRecord, AnswersOthersWithKeysOfItsOwn) {
+  ServedProgram server(kNoMpirun, announcing({"--api-key", "own"}));
+  EXPECT_EQ(server.post("/v1/completions", greedy(2)).status, 401);
+  const HttpReply plain = server.post("/v1/completions", greedy(2), {{"Authorization", "Bearer own"}});
+  EXPECT_EQ(plain.status, 200);
+  EXPECT_EQ(plain.headers.count("tp-marks"), 0U);
+  server.end();
 }
 
 }  // namespace

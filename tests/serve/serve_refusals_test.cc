@@ -13,6 +13,29 @@ using nlohmann::json;
 
 json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
 
+// Anyone may send such requests. Bodies of requests with a key need the room in memory.
+TEST_F(ServeApiAlone, ReservesNoRoomForBodiesOfRequestsWithoutAny) {
+  for (const std::string path : {"/health", "/", "/metrics", "/v1/models"}) {
+    HttpClient client(server().port());
+    client.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 33554432\r\n\r\n");
+    const HttpReply reply = client.read();
+    EXPECT_EQ(reply.status, 413) << path;
+    EXPECT_NE(reply.body.find("expected a body of at most 4096 bytes"), std::string::npos) << reply.body;
+    EXPECT_NE(reply.body.find("found 33554432"), std::string::npos) << reply.body;
+  }
+}
+
+TEST_F(ServeApiAlone, NamesTheListsThatAreTooLong) {
+  const auto refused = [](const char* name, const json& value) {
+    const HttpReply reply = server().post("/v1/completions", greedy(1, {{name, value}}));
+    return reply.status == 400 && reply.json().at("error").at("param") == name;
+  };
+  EXPECT_TRUE(refused("bad_words", std::vector<std::string>(1025, "x")));
+  EXPECT_TRUE(refused("stop", std::vector<std::string>(257, "x")));
+  EXPECT_TRUE(refused("stop_token_ids", std::vector<int>(1025, 5)));
+  EXPECT_TRUE(refused("cache_salt", std::string(1025, 's')));
+}
+
 TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   const json messages = {{{"role", "user"}, {"content", "Hi"}}};
   const auto error = [](const HttpReply& reply) { return reply.json().at("error"); };

@@ -2,6 +2,7 @@
 
 #include "model/chat/jinja/methods.h"
 #include "model/chat/jinja/printing.h"
+#include "model/chat/jinja/text_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -142,7 +143,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
   if (container.is_text()) {
     const std::string& text = require_text(item, "what is looked for in a text");
     budget.spend(container.text().size() + text.size());
-    return container.text().find(text) != std::string::npos;
+    return find_text(container.text(), text) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) return find_member(*dict, item, budget) != nullptr;
   if (const List* list = container.list()) {

@@ -33,7 +33,9 @@ Value as_method(const Value& subject, Arguments& arguments, Heap& heap) {
 
 // Words begin after white space, '-' and opening brackets, unlike in the method title().
 Value title(const Value& subject, Arguments&, Heap& heap) {
-  return title_case(printed(subject, heap.budget()), [](char32_t c) {
+  const MarkedText text = printed(subject, heap.budget());
+  heap.budget().spend(text.size() * Budget::kCharacter);
+  return title_case(text, [](char32_t c) {
     return unicode::is_white_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
   });
 }
@@ -41,6 +43,7 @@ Value title(const Value& subject, Arguments&, Heap& heap) {
 Value trim(const Value& subject, Arguments& arguments, Heap& heap) {
   const Value* characters = arguments.find_given(0, "chars");
   const std::string* text = characters == nullptr ? nullptr : &require_text(*characters, "chars");
+  if (text != nullptr) heap.budget().spend(text->size() * Budget::kElement);
   const MarkedText whole = printed(subject, heap.budget());
   return whole.part(stripped(whole.text(), text, true, true));
 }
@@ -112,6 +115,7 @@ Value wordcount(const Value& subject, Arguments&, Heap& heap) {
   std::int64_t words = 0;
   bool within = false;
   const std::string text = printed(subject, heap.budget()).text();
+  heap.budget().spend(text.size() * Budget::kCharacter);
   for (const auto [c, bytes] : utf8::Characters(text)) {
     const bool is_word = unicode::is_word_character(c);
     words += is_word && !within ? 1 : 0;
@@ -164,8 +168,13 @@ std::optional<double> double_in(const Value& value) {
   return value.is_text() ? parsed<double>(value.text()) : number_of(value);
 }
 
-Value to_int(const Value& subject, Arguments& arguments, Heap&) {
+void spend_on_digits(const Value& value, Heap& heap) {
+  if (value.is_text()) heap.budget().spend(value.text().size() * Budget::kCharacter);
+}
+
+Value to_int(const Value& subject, Arguments& arguments, Heap& heap) {
   check_defined(subject);
+  spend_on_digits(subject, heap);
   const Value* given = arguments.find(0, "default");
   const Value otherwise = given == nullptr ? Value(std::int64_t{0}) : *given;
   if (const auto* whole = subject.get_if<std::int64_t>()) return *whole;
@@ -178,8 +187,9 @@ Value to_int(const Value& subject, Arguments& arguments, Heap&) {
   return static_cast<std::int64_t>(*number);
 }
 
-Value to_float(const Value& subject, Arguments& arguments, Heap&) {
+Value to_float(const Value& subject, Arguments& arguments, Heap& heap) {
   check_defined(subject);
+  spend_on_digits(subject, heap);
   const Value* given = arguments.find(0, "default");
   const Value otherwise = given == nullptr ? Value(0.0) : *given;
   const std::optional<double> number = double_in(subject);

@@ -3,10 +3,12 @@
 #include "model/chat/jinja/library.h"
 #include "model/chat/jinja/operators.h"
 #include "model/chat/jinja/printing.h"
+#include "model/chat/jinja/text_search.h"
 #include "model/tokenizer/text/unicode.h"
 #include "model/tokenizer/text/utf8.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -72,18 +74,17 @@ std::vector<std::string_view> split_at_space(std::string_view text, std::int64_t
 }
 
 std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, std::int64_t limit,
-                                       bool from_right) {
+                                       bool from_right, Budget& budget) {
   if (separator.empty()) throw EvaluationError("the separator of split must not be empty");
+  std::vector<std::size_t> places = places_of(separator, text, limit, from_right, budget);
+  if (from_right) std::ranges::reverse(places);
   std::vector<std::string_view> parts;
-  while (limit < 0 || static_cast<std::int64_t>(parts.size()) < limit) {
-    const std::size_t found = from_right ? text.rfind(separator) : text.find(separator);
-    if (found == std::string_view::npos) break;
-    const std::size_t behind = found + separator.size();
-    parts.emplace_back(from_right ? text.substr(behind) : text.substr(0, found));
-    text = from_right ? text.substr(0, found) : text.substr(behind);
+  std::size_t begin = 0;
+  for (const std::size_t place : places) {
+    parts.emplace_back(text.substr(begin, place - begin));
+    begin = place + separator.size();
   }
-  parts.emplace_back(text);
-  if (from_right) std::reverse(parts.begin(), parts.end());
+  parts.emplace_back(text.substr(begin));
   return parts;
 }
 
@@ -91,15 +92,18 @@ template <bool from_right>
 Value split(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string* separator = optional_text(arguments, 0, "sep");
   const std::int64_t limit = arguments.integer_or(1, "maxsplit", -1);
-  heap.budget().spend(self.size());
+  heap.budget().spend(separator == nullptr ? self.size() * Budget::kCharacter
+                                           : self.size() + separator->size());
   return list_of(separator == nullptr ? split_at_space(self.text(), limit, from_right)
-                                      : split_at(self.text(), *separator, limit, from_right),
+                                      : split_at(self.text(), *separator, limit, from_right, heap.budget()),
                  self, heap);
 }
 
 template <bool left, bool right>
-Value strip(const MarkedText& self, Arguments& arguments, Heap&) {
-  return self.part(stripped(self.text(), optional_text(arguments, 0, "chars"), left, right));
+Value strip(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::string* characters = optional_text(arguments, 0, "chars");
+  if (characters != nullptr) heap.budget().spend(characters->size() * Budget::kElement);
+  return self.part(stripped(self.text(), characters, left, right));
 }
 
 // Whether the text begins or ends with a given text, or with any text of a tuple.
@@ -151,10 +155,19 @@ std::int64_t characters_before(const std::string& text, std::size_t place) {
                        [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
+// The first place of `wanted`, or the last one; npos if there is none. Searching costs units for both texts.
+std::size_t find_in(const MarkedText& self, const std::string& wanted, bool from_right, Budget& budget) {
+  budget.spend(self.size() + wanted.size());
+  if (!from_right) return find_text(self.text(), wanted);
+  if (wanted.empty()) return self.size();
+  const std::vector<std::size_t> places = places_of(wanted, self.text(), 1, true, budget);
+  return places.empty() ? std::string::npos : places.front();
+}
+
 template <bool from_right>
-Value find(const MarkedText& self, Arguments& arguments, Heap&) {
+Value find(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string& wanted = require_text(arguments.at(0, "sub"), "what find looks for");
-  const std::size_t found = from_right ? self.text().rfind(wanted) : self.text().find(wanted);
+  const std::size_t found = find_in(self, wanted, from_right, heap.budget());
   return found == std::string::npos ? std::int64_t{-1} : characters_before(self.text(), found);
 }
 
@@ -167,8 +180,10 @@ Value index(const MarkedText& self, Arguments& arguments, Heap& heap) {
 Value count(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string& wanted = require_text(arguments.at(0, "sub"), "what count looks for");
   if (wanted.empty()) return Value::size(length_of(self, heap.budget()) + 1);
+  heap.budget().spend(self.size() + wanted.size());
   std::int64_t found = 0;
-  for (std::size_t at = 0; (at = self.text().find(wanted, at)) != std::string::npos; at += wanted.size())
+  for (std::size_t at = 0; (at = find_text(self.text(), wanted, at)) != std::string::npos;
+       at += wanted.size())
     ++found;
   return found;
 }
@@ -181,7 +196,7 @@ template <bool from_right>
 Value partition(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string& separator = require_text(arguments.at(0, "sep"), "the separator");
   if (separator.empty()) throw EvaluationError("the separator of partition must not be empty");
-  const std::size_t found = from_right ? self.text().rfind(separator) : self.text().find(separator);
+  const std::size_t found = find_in(self, separator, from_right, heap.budget());
   std::vector<Value> parts = {self, "", ""};
   if (found != std::string::npos)
     parts = {self.substr(0, found), self.substr(found, separator.size()),
@@ -257,21 +272,21 @@ Value format(const MarkedText& self, Arguments& arguments, Heap& heap) {
   return out;
 }
 
-constexpr Named<TextMethod> kMethods[] = {{"capitalize", capitalize},
+constexpr Named<TextMethod> kMethods[] = {{"capitalize", by_character<capitalize>},
                                           {"count", count},
                                           {"endswith", starts_or_ends<true>},
                                           {"find", find<false>},
                                           {"format", format},
                                           {"index", index},
-                                          {"isalnum", is_all<is_alpha_or_digit>},
-                                          {"isalpha", is_all<unicode::is_letter>},
-                                          {"isdecimal", is_all<unicode::is_digit>},
-                                          {"isdigit", is_all<unicode::is_digit>},
-                                          {"islower", has_case<false>},
-                                          {"isspace", is_all<is_space>},
-                                          {"isupper", has_case<true>},
+                                          {"isalnum", by_character<is_all<is_alpha_or_digit>>},
+                                          {"isalpha", by_character<is_all<unicode::is_letter>>},
+                                          {"isdecimal", by_character<is_all<unicode::is_digit>>},
+                                          {"isdigit", by_character<is_all<unicode::is_digit>>},
+                                          {"islower", by_character<has_case<false>>},
+                                          {"isspace", by_character<is_all<is_space>>},
+                                          {"isupper", by_character<has_case<true>>},
                                           {"join", join},
-                                          {"lower", lower},
+                                          {"lower", by_character<lower>},
                                           {"lstrip", strip<true, false>},
                                           {"partition", partition<false>},
                                           {"removeprefix", removeprefix},
@@ -282,11 +297,11 @@ constexpr Named<TextMethod> kMethods[] = {{"capitalize", capitalize},
                                           {"rsplit", split<true>},
                                           {"rstrip", strip<false, true>},
                                           {"split", split<false>},
-                                          {"splitlines", splitlines},
+                                          {"splitlines", by_character<splitlines>},
                                           {"startswith", starts_or_ends<false>},
                                           {"strip", strip<true, true>},
-                                          {"title", title},
-                                          {"upper", upper}};
+                                          {"title", by_character<title>},
+                                          {"upper", by_character<upper>}};
 
 }  // namespace
 
@@ -296,9 +311,13 @@ TextMethod find_text_method(std::string_view name) {
 }
 
 std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right) {
+  std::set<std::string_view> chosen;
+  if (characters != nullptr) {
+    for (const auto [c, bytes] : utf8::Characters(*characters)) chosen.insert(bytes);
+  }
   const auto goes = [&](std::string_view character) {
     return characters == nullptr ? is_space(utf8::first_character(character).code_point)
-                                 : characters->find(character) != std::string::npos;
+                                 : chosen.contains(character);
   };
   while (left && !text.empty()) {
     const std::size_t length = utf8::first_character(text).length;
@@ -317,8 +336,9 @@ MarkedText replaced(const MarkedText& text, const std::string& from, const Marke
                     Budget& budget) {
   MarkedText out;
   std::size_t at = 0;
+  budget.spend(from.size());
   for (; limit != 0; --limit) {
-    const std::size_t found = text.text().find(from, at);
+    const std::size_t found = find_text(text.text(), from, at);
     // An empty text matches before each character and at the end.
     if (found == std::string::npos) break;
     budget.spend(found - at + to.size() + 1);

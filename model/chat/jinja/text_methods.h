@@ -17,6 +17,13 @@ TextMethod find_text_method(std::string_view name);
 // Finds a method of text_padding.cc; null for an unknown name.
 TextMethod find_padding_method(std::string_view name);
 
+// A method whose time depends on each character.
+template <TextMethod method>
+Value by_character(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  heap.budget().spend(self.size() * Budget::kCharacter);
+  return method(self, arguments, heap);
+}
+
 // Removes `characters` from the ends, or white space if `characters` is null.
 std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right);
 

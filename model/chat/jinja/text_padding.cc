@@ -83,10 +83,10 @@ Value isascii(const MarkedText& self, Arguments&, Heap&) {
 constexpr Named<TextMethod> kPaddingMethods[] = {{"center", fill<Side::both>},
                                                  {"isascii", isascii},
 
-                                                 {"istitle", istitle},
+                                                 {"istitle", by_character<istitle>},
                                                  {"ljust", fill<Side::right>},
                                                  {"rjust", fill<Side::left>},
-                                                 {"swapcase", swapcase},
+                                                 {"swapcase", by_character<swapcase>},
                                                  {"zfill", zfill}};
 
 }  // namespace

@@ -167,8 +167,9 @@ struct LoopState {
 // Limits the work and the memory of one rendering. Throws EvaluationError when the budget is exhausted.
 class Budget {
  public:
-  static constexpr std::size_t kStep = 32;      // evaluating one node of the template
-  static constexpr std::size_t kElement = 256;  // element of a list
+  static constexpr std::size_t kStep = 32;       // evaluating one node of the template
+  static constexpr std::size_t kElement = 256;   // element of a list
+  static constexpr std::size_t kCharacter = 16;  // byte of a text whose characters are examined one by one
   static constexpr std::size_t kLimit = std::size_t{1} << 29;
   static constexpr std::size_t kDepth = 1000;  // limit of nested nodes and nested values
 

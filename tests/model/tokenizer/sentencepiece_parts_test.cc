@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -74,6 +75,23 @@ TEST_F(UnigramFiles, AreRejectedForClassesOtherThanT5) {
                         "model's tokenizer.json"),
               std::string::npos)
         << error.what();
+  }
+}
+
+// Otherwise a number in a file decides how much memory is used.
+TEST_F(UnigramFiles, AreRejectedWithTooManySentinels) {
+  copy_model("spiece.model");
+  for (const char* count : {"4194304", "4194303"}) {
+    folder_.write("tokenizer_config.json",
+                  fmt::format(R"({{"tokenizer_class": "T5Tokenizer", "extra_ids": {}}})", count));
+    try {
+      Tokenizer::load(folder_.path());
+      ADD_FAILURE() << "no error";
+    } catch (const CheckpointError& error) {
+      const std::string message = error.what();
+      EXPECT_NE(message.find("expected fewer than 4194304 tokens"), std::string::npos) << message;
+      EXPECT_NE(message.find(fmt::format("{} of `extra_ids`", count)), std::string::npos) << message;
+    }
   }
 }
 

@@ -376,11 +376,12 @@ TEST(ApiCall, ReadsHowAModelIsToThinkAndToCall) {
 TEST(ApiCall, RepeatsTheRequestInAResponse) {
   const ApiCall call = read_responses_call(parse_body(R"({"input": "a", "instructions": "Be short.",
     "tools": [{"type": "function", "name": "f", "parameters": {}}], "metadata": {"a": "b"}, "parallel_tool_calls": false})"));
-  EXPECT_EQ(call.repeated.at("instructions"), "Be short.");
-  EXPECT_EQ(call.repeated.at("tools")[0].at("name"), "f");
-  EXPECT_EQ(call.repeated.at("metadata"), Json::parse(R"({"a": "b"})"));
-  EXPECT_EQ(call.repeated.at("parallel_tool_calls"), false);
-  EXPECT_EQ(call.repeated.at("tool_choice"), "auto");
+  const Json repeated = Json::parse(call.repeated);
+  EXPECT_EQ(repeated.at("instructions"), "Be short.");
+  EXPECT_EQ(repeated.at("tools")[0].at("name"), "f");
+  EXPECT_EQ(repeated.at("metadata"), Json::parse(R"({"a": "b"})"));
+  EXPECT_EQ(repeated.at("parallel_tool_calls"), false);
+  EXPECT_EQ(repeated.at("tool_choice"), "auto");
   EXPECT_TRUE(call.prompts.front().calls.has_one_call);
 }
 

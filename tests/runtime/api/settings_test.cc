@@ -4,9 +4,11 @@
 #include "runtime/api/request_fields.h"
 #include "runtime/api/responses_items.h"
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -72,6 +74,44 @@ TEST(Settings, ForChatsWorkInEveryApi) {
           << api << ": " << name;
     }
   }
+}
+
+TEST(Settings, SaltsAreShort) {
+  Request request;
+  set_fields({{"cache_salt", std::string(1024, 's')}}, request);
+  EXPECT_EQ(request.cache_salt.size(), 1024U);
+  try {
+    set_fields({{"cache_salt", std::string(1025, 's')}}, request);
+    ADD_FAILURE() << "it was accepted";
+  } catch (const RequestError& error) {
+    EXPECT_STREQ(error.what(),
+                 "`cache_salt`: expected at most 1024 bytes, found 1025; use a hash of the text");
+  }
+}
+
+// They stay in memory until the answer ends.
+TEST(Settings, ThatAResponseRepeatsAreBounded) {
+  const auto error_with = [](const char* name, const Json& value) {
+    return error_of(readers().at("responses"), {{name, value}});
+  };
+  const std::string large(std::size_t{64} << 10, 'x');
+  const ApiError metadata = error_with("metadata", {{"a", large}});
+  EXPECT_EQ(metadata.status, 400);
+  EXPECT_EQ(metadata.param, "metadata");
+  EXPECT_NE(metadata.message.find("expected at most 65536 bytes of JSON, found 65544"), std::string::npos)
+      << metadata.message;
+  EXPECT_EQ(error_with("user", Json::array({std::string(std::size_t{1} << 20, 'x')})).param, "user");
+  EXPECT_EQ(error_with("text", {{"verbosity", std::string(std::size_t{1} << 20, 'x')}}).param, "text");
+}
+
+TEST(Settings, LimitBadWordsOfAllPromptsTogether) {
+  const Reader read = [](const Json& body) { return read_openai_call(body, Form::text_completion); };
+  const auto body_of = [](std::size_t prompts) {
+    return Json{{"prompt", std::vector<std::string>(prompts, "a")},
+                {"bad_words", std::vector<std::string>(1000, "x")}};
+  };
+  EXPECT_EQ(read(body_of(8)).prompts.size(), 8U);
+  EXPECT_EQ(error_of(read, body_of(9)).param, "bad_words");
 }
 
 TEST(Settings, ResponsesAskForLogProbabilities) {

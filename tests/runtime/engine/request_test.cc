@@ -85,6 +85,43 @@ TEST(Request, EveryValueOutOfRangeIsNamed) {
                     "cannot continue or score a prompt with bidirectional attention"));
 }
 
+// The engine reads these lists for each token.
+TEST(Request, BoundsTheListsThatCostTimeForEachToken) {
+  const auto error_after = [](const std::function<void(Request&)>& spoil) {
+    Request request;
+    request.prompt = {1};
+    spoil(request);
+    return error_of([&] { request.validate(); });
+  };
+  const std::vector<TokenId> ids(1025, 5);
+  EXPECT_EQ(error_after([&](Request& r) { r.bad_words.assign(1025, "x"); }),
+            "`bad_words`: expected at most 1024 texts, found 1025; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.bad_words = {std::string(65537, 'x')}; }),
+            "`bad_words`: expected at most 65536 bytes in all texts, found 65537; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.bad_words_ids.assign(1025, {1}); }),
+            "`bad_words_ids`: expected at most 1024 sequences, found 1025; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.bad_words_ids.assign(64, ids); }),
+            "`bad_words_ids`: expected at most 65536 ids in all sequences, found 65600; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.stop.assign(257, "x"); }),
+            "`stop`: expected at most 256 texts, found 257; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.stop.assign(65, std::string(1024, 'x')); }),
+            "`stop`: expected at most 65536 bytes in all texts, found 66560; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.stop = {std::string(1025, 'x')}; }),
+            "`stop`: expected at most 1024 bytes in a text, found 1025; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.stop_token_ids = ids; }),
+            "`stop_token_ids`: expected at most 1024 ids, found 1025; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) { r.sampling.logit_bias.assign(16385, {.id = 1}); }),
+            "`logit_bias`: expected at most 16384 tokens, found 16385; give fewer");
+  EXPECT_EQ(error_after([&](Request& r) {
+              r.bad_words.assign(1024, "word");
+              r.bad_words_ids.assign(1024, {1, 2});
+              r.stop.assign(256, "stop");
+              r.stop_token_ids.assign(1024, 5);
+              r.sampling.logit_bias.assign(16384, {.id = 1});
+            }),
+            "no error");
+}
+
 TEST(FinishReason, HasTheNamesOfTheJsonOutput) {
   EXPECT_EQ(name_of(FinishReason::none), "none");
   EXPECT_EQ(name_of(FinishReason::stop), "stop");

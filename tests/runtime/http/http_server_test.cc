@@ -9,8 +9,11 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -272,6 +275,26 @@ TEST(HttpServer, LimitsTheBodiesOfAllRequestsTogether) {
   EXPECT_EQ(post_text(test.port(), "/a", std::string(400, 'x')).status, 200);
   slow.close();
   while (test.server.open_requests() != 0) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(post_text(test.port(), "/a", std::string(1000, 'x')).status, 200);
+}
+
+// Otherwise requests that anyone may send could use up the room for all bodies.
+TEST(HttpServer, ReservesNoMoreThanAPathsOwnLimit) {
+  ServerUnderTest test({.body_bytes = 1000, .all_body_bytes = 1100});
+  EXPECT_EQ(post_text(test.port(), "/small", std::string(10, 'x')).status, 200);
+  const HttpReply announced = post_text(test.port(), "/small", std::string(11, 'x'));
+  EXPECT_EQ(announced.status, 413);
+  EXPECT_NE(announced.body.find("at most 10 bytes"), std::string::npos) << announced.body;
+  EXPECT_NE(announced.body.find("found 11"), std::string::npos) << announced.body;
+  const std::string in_chunks = "POST /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  HttpClient large(test.port());
+  large.send(in_chunks + "b\r\n" + std::string(11, 'x') + "\r\n0\r\n\r\n");
+  EXPECT_EQ(large.read().status, 413);
+  while (test.server.open_requests() != 0) std::this_thread::sleep_for(1ms);
+  std::vector<std::unique_ptr<HttpClient>> slow;
+  for (std::size_t i = 0; i < 10; ++i)
+    slow.emplace_back(std::make_unique<HttpClient>(test.port()))->send(in_chunks);
+  while (test.server.open_requests() != slow.size()) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(post_text(test.port(), "/a", std::string(1000, 'x')).status, 200);
 }
 

@@ -15,19 +15,20 @@
 
 namespace tp::test {
 
-// Responds with the request's body. At /stream, the test writes a stream.
+// Responds with the request's body, which may have 10 bytes at /small. At /stream, the test writes a stream.
 struct ServerUnderTest {
   explicit ServerUnderTest(const HttpLimits& limits = {})
       : server({.port = 0,
                 .limits = limits,
-                .route = [this](const HttpRequest& head) { return route(head); },
+                .route = [this](HttpRequest& head) { return route(head); },
                 .refuse =
                     [](const HttpRequest&, int status, std::string_view message) {
                       return HttpResponse{
                           .status = status, .body = std::string(message), .content_type = "text/plain"};
                     }}) {}
 
-  HttpDecision route(const HttpRequest& head) {
+  HttpDecision route(HttpRequest& head) {
+    if (head.path() == "/small") head.max_body = 10;
     if (head.path() == "/forbidden")
       return HttpResponse{.status = 403, .body = "no", .content_type = "text/plain"};
     return [this](std::shared_ptr<HttpExchange> exchange) { handle(std::move(exchange)); };

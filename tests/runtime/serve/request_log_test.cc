@@ -28,6 +28,25 @@ TEST(RequestLog, HasNoControlCharactersOfClients) {
   }
 }
 
+// Programs that read the log divide its lines at spaces and "=".
+TEST(RequestLog, HasNoFieldsOfClients) {
+  const LoggedRequest request{.client = "192.0.2.7",
+                              .user = "bob",
+                              .method = "POST",
+                              .path = "/x=y",
+                              .request_id = "r1 user=alice \"x\"",
+                              .param = "a user=alice",
+                              .reason = "expected user=alice",
+                              .warnings = {"tools: user=alice were ignored"}};
+  const std::string line = line_of(request, false);
+  EXPECT_EQ(line.find("user=alice"), line.npos) << line;
+  EXPECT_NE(line.find(" user=bob "), line.npos) << line;
+  EXPECT_NE(line.find(" request=r1?user?alice??x? "), line.npos) << line;
+  EXPECT_NE(line.find(" param=a?user?alice expected user?alice;"), line.npos) << line;
+  const std::string json = line_of(request, true);
+  EXPECT_NE(json.find(R"("request_id":"r1 user=alice \"x\"")"), json.npos) << json;
+}
+
 TEST(RequestLog, NamesTheClientsKey) {
   const LoggedRequest request{
       .client = "192.0.2.7", .user = "anna", .method = "POST", .path = "/x", .status = 200};

@@ -49,6 +49,35 @@ TEST(JinjaLimits, TextsAndListsStayInMemory) {
   expect_error("{{ ('a\n' * 99999)|indent(9999) }}", "endless loop");
 }
 
+// Each call reads the whole text, and the naive search compares all of `b` at most places of `a`.
+TEST(JinjaLimits, SearchesTakeLinearTime) {
+  const std::string texts = "{% set a = 'x' * 2000000 %}{% set b = 'x' * 1000000 + 'y' + 'x' * 10 %}";
+  const std::string reversed = "{% set c = 'x' * 10 + 'y' + 'x' * 1000000 %}";
+  EXPECT_EQ(rendered(texts + "{{ a.find(b) }} {{ b in a }} {{ a.count(b) }} {{ a.split(b)|length }} "
+                             "{{ a.partition(b)[1] }} {{ a.replace(b, '')|length }}"),
+            "-1 False 0 1  2000000");
+  EXPECT_EQ(rendered(texts + reversed + "{{ a.rfind(c) }} {{ a.rsplit(c)|length }} {{ a.rpartition(c)[1] }}"),
+            "-1 1 ");
+  EXPECT_EQ(rendered("{{ ('b' * 1000000).strip('a' * 300000 + 'b')|length }}"), "0");
+}
+
+TEST(JinjaLimits, MethodsAndFiltersPayForTheirText) {
+  for (const char* call : {"a.upper()", "a.lower()", "a.capitalize()", "a.title()", "a.swapcase()",
+                           "a.islower()", "a.isupper()", "a.istitle()", "a.isalpha()", "a.isspace()",
+                           "a.split()", "a|upper", "a|title", "a|wordcount", "a|int", "a|float"}) {
+    expect_error("{% set a = '1' * 1000000 %}{% for i in range(40) %}{% set x = " + std::string(call) +
+                     " %}{% endfor %}",
+                 "endless loop");
+  }
+}
+
+TEST(JinjaLimits, SearchesFromTheRightFindTheLastPlaces) {
+  EXPECT_EQ(rendered("{{ 'abcabc'.rfind('bc') }} {{ 'abc'.rfind('') }} {{ ''.rfind('a') }} "
+                     "{{ 'aaa'.rsplit('aa') }} {{ 'a,b,c'.rsplit(',', 1) }} {{ 'a,b,c'.split(',', 1) }} "
+                     "{{ 'a.b.c'.rpartition('.') }} {{ 'äöä'.rfind('ä') }}"),
+            "4 3 -1 ['a', ''] ['a,b', 'c'] ['a', 'b,c'] ('a.b', '.', 'c') 2");
+}
+
 TEST(JinjaLimits, RecursionEnds) {
   expect_error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "nested deeper");
   expect_error("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested deeper");
