@@ -56,7 +56,7 @@ inline const std::string kGgufBlock = "blk.#.";
 // A tensor of the file that has some of the rows of the checkpoint's tensor.
 struct GgufShare {
   std::string tensor{};
-  std::size_t parts = 1;  // of equal parts of all rows
+  std::size_t parts = 1;  // all rows are divided into so many equal parts
 };
 
 struct GgufPlace {

@@ -80,7 +80,7 @@ void write_numbers(GgufConversion& to) {
   to.whole("attention.indexer.key_length", config.indexer.head_dim);
   to.whole("attention.indexer.top_k", config.indexer.topk);
   std::vector<std::int32_t> ratios(compressed.ratios.begin(), compressed.ratios.end());
-  ratios.push_back(0);  // of a layer for multi-token prediction, which the file lacks
+  ratios.push_back(0);  // the file lacks this layer, for multi-token prediction
   to.numbers("attention.compress_ratios", GgufKind::i32, ratios);
   to.number("attention.compress_rope_freq_base", compressed.rope_theta);
   to.text("rope.scaling.type", "yarn");
