@@ -2,7 +2,7 @@
 # headers of include/tp. Included by runtime/CMakeLists.txt.
 get_property(TP_COMPONENTS GLOBAL PROPERTY TP_COMPONENTS)
 list(APPEND TP_COMPONENTS tp_parallel tp_grids tp_kernels tp_files tp_regex tp_checkpoint tp_config tp_tokenizer tp_jinja tp_chat_template
-     tp_model tp_constraint tp_detokenizer tp_runtime)
+     tp_model tp_constraint tp_chat tp_detokenizer tp_runtime)
 list(TRANSFORM TP_COMPONENTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE TP_ENGINE_OBJECTS)
 
 add_library(tp_engine ${TP_ENGINE_OBJECTS})

@@ -20,6 +20,8 @@ class ChatPrompts {
  public:
   // `engine` must outlive the object and have a tokenizer.
   ChatPrompts(const Engine& engine, ChatTemplate chat_template);
+  // Without an engine, no ids of tokens are known. Texts are the same.
+  explicit ChatPrompts(ChatTemplate chat_template);
 
   // The prompt for the model's next reply. `conversation` has `messages`, and any further variables of the
   // template. With `continue_final_message` the reply continues the last message. The text contains its

@@ -4,12 +4,11 @@
 #include "runtime/constraint/constraint_compiler.h"
 #include "runtime/constraint/grammar/automaton.h"
 #include "runtime/constraint/grammar/lark_reader.h"
-#include "runtime/constraint/grammar/state_machine.h"
 #include "runtime/constraint/schema/json_grammar.h"
+#include "tests/fuzz/grammar_walk.h"
 #include "tp/error.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 namespace {
@@ -26,22 +25,6 @@ tp::constraint::ByteGrammar grammar_of(std::uint8_t kind, const std::string& tex
   return grammar;
 }
 
-// Every reached state can be completed: some byte leads on, or the text may end.
-void walk(const tp::constraint::Automaton& automaton, const std::string& choices) {
-  tp::constraint::StateMachine machine(automaton);
-  tp::constraint::StateId state = machine.start();
-  for (std::size_t i = 0; i < choices.size() && i < 200; ++i) {
-    tp::constraint::StateId next = tp::constraint::kDead;
-    for (unsigned n = 0; n < 256 && next == tp::constraint::kDead; ++n)
-      next = machine.next(state, static_cast<std::uint8_t>(static_cast<std::uint8_t>(choices[i]) + n));
-    if (next == tp::constraint::kDead) {
-      if (!machine.ends(state)) std::abort();
-      return;
-    }
-    state = next;
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -49,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   try {
     const tp::constraint::Automaton automaton = tp::constraint::build_automaton(grammar_of(data[0], text));
-    walk(automaton, text);
+    tp::constraint::walk(automaton, text);
   } catch (const tp::RequestError&) {
     // Invalid, unsupported or too large constraints must be rejected.
   }

@@ -4,42 +4,14 @@
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf/gguf_quantized.h"
 #include "model/weights/gguf_checkpoint.h"
-#include "tp/error.h"
+#include "tests/fuzz/fuzz_files.h"
 
 #include <cstdint>
-#include <cstdlib>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace tp {
 namespace {
-
-// A file without a name. Every input overwrites it.
-class ScratchFile {
- public:
-  ScratchFile() : descriptor_(::memfd_create("fuzz", 0)) {}
-
-  bool write(const std::uint8_t* data, std::size_t size) const {
-    return ::ftruncate(descriptor_, 0) == 0 &&
-           ::pwrite(descriptor_, data, size, 0) == static_cast<ssize_t>(size);
-  }
-  std::filesystem::path path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
-
- private:
-  int descriptor_;
-};
-
-// Damaged files must cause the program's own errors. Any other exception ends the fuzzer.
-template <class Action>
-void expect_error_or_none(const Action& action) {
-  try {
-    action();
-  } catch (const Error&) {
-  }
-}
 
 // Reads blocks like a weight in memory, if a type exists for them.
 void read_last_blocks(const GgufType& type, const std::byte* row, std::size_t columns) {
@@ -94,7 +66,7 @@ void read_weights(const std::filesystem::path& path) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tp;
   static const ScratchFile file;
-  if (size == 0 || !file.write(data, size)) return 0;
+  if (size == 0 || !file.write({data, size})) return 0;
   expect_error_or_none([&] {
     const GgufFiles files(file.path());
     read_tensors(files);

@@ -1,52 +1,16 @@
 // Quantized checkpoints with any config and tensors: reads all their weights. An input is the text of
 // config.json, a zero byte and a safetensors file.
 #include "model/weights/quantized/group_checkpoint.h"
-#include "tp/error.h"
+#include "tests/fuzz/fuzz_files.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <stdlib.h>
-
 namespace tp {
 namespace {
-
-// A folder that every input overwrites.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = "/dev/shm/fuzz-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder");
-    path_ = name;
-  }
-  ~ScratchFolder() { std::filesystem::remove_all(path_); }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  void write(const char* name, const std::uint8_t* data, std::size_t size) const {
-    std::ofstream(path_ / name, std::ios::binary)
-        .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-  }
-
- private:
-  std::filesystem::path path_;
-};
-
-// Damaged files must cause the program's own errors. Any other exception ends the fuzzer.
-template <class Action>
-void expect_error_or_none(const Action& action) {
-  try {
-    action();
-  } catch (const Error&) {
-  }
-}
 
 // Packs up to 16 rows and some columns like a weight in memory.
 void pack(const WeightSource& source, const std::string& name, MatrixShape shape, const TensorSlice& slice,
@@ -134,11 +98,10 @@ MatrixShape shape_of(const WeightSource& source, const std::string& name) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tp;
   static const ScratchFolder folder;
-  const std::uint8_t* const end_of_config = std::find(data, data + size, 0);
-  if (end_of_config == data + size) return 0;
-  folder.write("config.json", data, static_cast<std::size_t>(end_of_config - data));
-  folder.write("model.safetensors", end_of_config + 1,
-               static_cast<std::size_t>(data + size - end_of_config - 1));
+  const auto parts = divided_at_zero({data, size});
+  if (!parts) return 0;
+  folder.write("config.json", parts->first);
+  folder.write("model.safetensors", parts->second);
   expect_error_or_none([&] {
     const GroupCheckpoint source(SafetensorsCheckpoint::open(folder.path()),
                                  find_group_quantization(folder.path()).value_or(GroupQuantization{}));
