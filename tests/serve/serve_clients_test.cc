@@ -1,9 +1,11 @@
 // Clients of each API read more than answers: they use ids, lists of models, and error messages.
 #include "tests/serve/tool_requests.h"
 
+#include <chrono>
 #include <iterator>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -229,8 +231,9 @@ TEST(Serve, AFullQueueGivesTheReasonAndAdvice) {
   running.send(request_text("POST", "/v1/completions", slow));
   running.read_until("data: ");
   waiting.send(request_text("POST", "/v1/completions", slow));
-  HttpReply refused;
-  for (int i = 0; i < 200 && refused.status != 429; ++i) refused = server.post("/v1/completions", greedy(1));
+  for (int i = 0; i < 10000 && server.metric("num_requests_waiting") == 0.0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const HttpReply refused = server.post("/v1/completions", greedy(1));
   ASSERT_EQ(refused.status, 429);
   EXPECT_NE(message_of(refused).find("--max-queue"), std::string::npos) << refused.body;
   EXPECT_TRUE(refused.headers.contains("retry-after"));
