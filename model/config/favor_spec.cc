@@ -16,6 +16,7 @@ std::string_view obstacle(const AttentionSpec& attention) {
   if (attention.relative_bias) return "relative positions";
   if (attention.block_indexer || attention.pooled_indexer)
     return "attention to blocks that an indexer chooses";
+  if (attention.value_dim() != attention.head_dim) return "values of another size than keys";
   if (attention.shared_kv_layer) return "layers that share keys and values";
   return "";
 }
@@ -34,6 +35,8 @@ void approximate_attention(ModelSpec& spec, std::size_t favor_features) {
         found);
   };
   if (takes_whole_sequences(spec)) refuse("a model that computes whole sequences");
+  if (spec.encoder) refuse("an encoder-decoder");
+  if (spec.diffusion) refuse("a diffusion language model, whose tokens see later tokens of their block");
   bool any = false;
   for (BlockSpec& block : spec.blocks) {
     if (std::holds_alternative<LatentAttentionSpec>(block.attention)) refuse("latent attention");

@@ -52,13 +52,23 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> more = step.workspace.take(1, out.columns());
   for (std::size_t row = 0; row < tokens.size() && !out.empty(); ++row) {
-    if (positions_ && positions_->copy_row(first_position_ + step.batch.positions[row], more.row(0)))
-      kernels::add(more, out.rows_from(row, 1));
+    const TensorView<float> own = out.rows_from(row, 1);
+    if (!positions_) {
+      if (tokens_->tokens().contains(static_cast<std::size_t>(tokens[row]))) add_type(step, row, own);
+    } else if (positions_->copy_row(first_position_ + step.batch.positions[row], more.row(0))) {
+      add_type(step, row, more);
+      kernels::add(more, own);
+    }
     if (axial_) axial_->add(step.batch.positions[row], out.row(row));
-    const std::size_t type = step.batch.types.empty() ? 0 : step.batch.types[row];
-    if (types_ && types_->copy_row(type, more.row(0))) kernels::add(more, out.rows_from(row, 1));
   }
   return PartialSum(out);
+}
+
+void VocabParallelEmbedding::add_type(const StepContext& step, std::size_t row, TensorView<float> out) const {
+  if (types_.size() == 0) return;
+  const std::size_t type = step.batch.types.empty() ? 0 : step.batch.types[row];
+  const float* const vector = types_.data() + type * out.columns();
+  for (std::size_t i = 0; i < out.columns(); ++i) out(0, i) += vector[i];
 }
 
 TensorView<float> LmHead::operator()(TensorView<const float> hidden, const StepContext& step) const {

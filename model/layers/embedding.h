@@ -5,6 +5,7 @@
 #include "model/layers/linear/linear.h"
 #include "model/layers/linear/step_context.h"
 #include "model/layers/vocab_adapters.h"
+#include "model/memory/buffer.h"
 #include "model/memory/workspace.h"
 #include "parallel/shard/partial_sum.h"
 #include "parallel/shard/shard.h"
@@ -40,16 +41,18 @@ class VocabShard {
   LocalWeight weight_;
 };
 
-// Each token's vector is on one rank; the other ranks add zeros. Position and type vectors, if the model has
-// them, are added the same way. Token vectors may be projected before these are added.
+// Each token's vector is on one rank; the other ranks add zeros. Position vectors, if the model has them, are
+// added the same way. Token vectors may be projected before these are added. Every rank has all type vectors:
+// a sum of two addends has the same bits on any number of ranks, but one of three doesn't.
 class VocabParallelEmbedding {
  public:
   // `scale` multiplies token vectors. `positions`, `types` and `projection` may be null; `projection` must
-  // have no bias. `first_position`: the table row of position 0. `axial`: set only on the rank that adds
+  // have no bias. `first_position`: the table row of position 0. `types`: [token_types, vector size] of the
+  // result, or empty. `axial`: set only on the rank that adds
   // axial positions. `sinusoidal`: whether to add sines and cosines of positions. `adapters`: of `tokens`.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
                          std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0,
-                         std::shared_ptr<const VocabShard> types = nullptr,
+                         Buffer<float> types = {},
                          std::shared_ptr<const ColumnParallelLinear> projection = nullptr,
                          std::optional<AxialPositions> axial = std::nullopt, bool sinusoidal = false,
                          EmbeddingAdapters adapters = {})
@@ -67,11 +70,14 @@ class VocabParallelEmbedding {
   PartialSum operator()(const StepContext& step) const;
 
  private:
+  // Adds the type's vector of a row to `out`, if the model has types.
+  void add_type(const StepContext& step, std::size_t row, TensorView<float> out) const;
+
   std::shared_ptr<const VocabShard> tokens_;
   float scale_;
   std::shared_ptr<const VocabShard> positions_;
   std::size_t first_position_;
-  std::shared_ptr<const VocabShard> types_;
+  Buffer<float> types_;
   std::shared_ptr<const ColumnParallelLinear> projection_;  // whole on every rank
   std::optional<AxialPositions> axial_;
   bool sinusoidal_;

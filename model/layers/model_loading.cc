@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace tp {
 namespace {
@@ -135,10 +136,9 @@ std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const Mod
                                       "max_position_embeddings");
 }
 
-std::shared_ptr<const VocabShard> load_types(WeightLoader& loader, const ModelSpec& spec,
-                                             const std::string& layer) {
-  if (spec.token_types == 0) return nullptr;
-  return std::make_shared<VocabShard>(loader, layer, spec.token_types, added_size(spec), "type_vocab_size");
+Buffer<float> load_types(WeightLoader& loader, const ModelSpec& spec, const std::string& layer) {
+  if (spec.token_types == 0) return {};
+  return loader.whole_weight({layer, {spec.token_types, added_size(spec)}, "type_vocab_size", "hidden_size"});
 }
 
 // Only the first rank loads axial positions, so that the sum over ranks contains them once.
@@ -271,13 +271,13 @@ void Model::load(const ModelSpec& spec, WeightLoader& loader, Stage stage, const
     embed_tokens_ = load_embedding(loader, spec, names);
   if (stage.is_first()) {
     const auto positions = load_positions(loader, spec, names.embed_positions);
-    const auto types = load_types(loader, spec, names.token_types);
+    auto types = load_types(loader, spec, names.token_types);
     embedding_norm_ =
         load_if_present(loader, names.embedding_norm, embedding_size(spec), spec.embedding_norm);
     const auto projection = load_projection(loader, spec, names.embedding_projection);
     const bool is_first = spec.adds_behind_projection;
     embedding_.emplace(
-        embed_tokens_, spec.embedding_scale, positions, spec.first_learned_position, types,
+        embed_tokens_, spec.embedding_scale, positions, spec.first_learned_position, std::move(types),
         is_first ? projection : nullptr, load_axial(loader, spec, names.axial_positions),
         spec.sinusoidal_positions,
         EmbeddingAdapters(

@@ -18,6 +18,11 @@ bool has_global_tokens(const ModelSpec& spec) {
   });
 }
 
+bool has_indexers(const ModelSpec& spec) {
+  const auto chooses = [](const BlockSpec& block) { return block_indexer_of(block) != nullptr; };
+  return max_chosen(spec) != 0 || std::ranges::any_of(spec.blocks, chooses);
+}
+
 LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
   const ModelSpec spec = plan.spec();
   return {.engine = plan.options,
@@ -27,6 +32,7 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
           .kind = info.kind,
           .bidirectional = spec.bidirectional,
           .recomputes = spec.recomputes,
+          .has_indexers = has_indexers(spec),
           .token_types = spec.token_types,
           .has_global_tokens = has_global_tokens(spec),
           .diffusion = spec.diffusion,

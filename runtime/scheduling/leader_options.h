@@ -25,6 +25,7 @@ struct LeaderOptions {
   ModelKind kind = ModelKind::decoder;
   bool bidirectional = false;                // all prompts use bidirectional attention
   bool recomputes = false;                   // the whole sequence is recomputed for each generated token
+  bool has_indexers = false;                 // layers choose the earlier positions that a token sees
   std::size_t token_types = 0;               // number of token types; 0: the model has none
   bool has_global_tokens = false;            // prompts may have global tokens
   std::optional<DiffusionSpec> diffusion{};  // set for diffusion language models

@@ -77,6 +77,10 @@ void check_length(const Request& request, const LeaderOptions& options) {
                         "bidirectional attention was asked for, but {} has layers in which a token never "
                         "sees later tokens; use causal attention",
                         options.model());
+  require<RequestError>(!request.bidirectional || !options.has_indexers,
+                        "bidirectional attention was asked for, but {} has indexers, which choose among "
+                        "earlier tokens; use causal attention",
+                        options.model());
   const std::size_t indivisible = options.indivisible_tokens();
   require<TooLongError>(
       !request.bidirectional || prompt <= indivisible,

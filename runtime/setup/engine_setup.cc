@@ -7,6 +7,7 @@
 #include "model/files/printable.h"
 #include "model/kernels/attention_scratch.h"
 #include "model/weights/adapters/merged_checkpoint.h"
+#include "model/weights/gguf/gguf_files.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/synthetic/synthetic_blocks.h"
 #include "model/weights/synthetic/synthetic_scaled.h"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <set>
 #include <string>
@@ -348,10 +350,33 @@ std::unique_ptr<WeightSource> open_tensors(const EnginePlan& plan) {
 
 }  // namespace
 
+namespace {
+
+// GGUF files of some families have factors of the model in their weights, and adapters in GGUF have them,
+// too.
+void require_the_same_factors(const EnginePlan& plan, const Family& family) {
+  if (family.gguf.fold_factors == nullptr) return;
+  const bool is_gguf = find_gguf(plan.options.model).has_value();
+  for (const AdapterOptions& adapter : plan.options.adapters) {
+    const bool is_folder = std::filesystem::is_directory(adapter.path);
+    require<ConfigError>(
+        is_folder != is_gguf,
+        "cannot use the adapter {} with {}: GGUF files of {} have factors of the model in their weights, so "
+        "expected {}; give such an adapter, or merge it into the Hugging Face folder (tp-infer quantize "
+        "--lora)",
+        printable(adapter.name), printable(plan.options.model.string()), family.gguf.architecture,
+        is_gguf ? "an adapter in GGUF, found a folder" : "a folder in PEFT's layout, found a GGUF file");
+  }
+}
+
+}  // namespace
+
 // A multi-token prediction layer drafts without adapters: the model checks its draft tokens anyway.
 std::unique_ptr<WeightSource> with_adapters(const EnginePlan& plan, std::unique_ptr<WeightSource> weights) {
   if (plan.options.adapters.empty() || plan.next_token) return weights;
-  const std::string& architecture = family_of(plan.config.architecture).gguf.architecture_of(plan.config);
+  const Family& family = family_of(plan.config.architecture);
+  require_the_same_factors(plan, family);
+  const std::string& architecture = family.gguf.architecture_of(plan.config);
   const ModelSpec spec = plan.spec();
   auto adapters = std::make_shared<Adapters>(plan.options.adapters, spec, architecture);
   if (std::optional<Adapter> replaced = adapters->take_replaced(spec.names.as_stored_in(*weights)))

@@ -5,11 +5,13 @@
 #include "tests/reference/encoder_fixture.h"
 #include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/engine_run.h"
+#include "tp/mpi.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
+#include <mpi.h>
 
 namespace tp {
 namespace {
@@ -146,6 +148,17 @@ TEST_P(EncoderFamily, GivesTheEmbeddingsOfTheOriginalPipeline) {
       EXPECT_LE(difference(embedding_of(fixture_.batch[row]), fixture_.batch_embedding[row]), kTolerance)
           << row;
   });
+}
+
+TEST_P(EncoderFamily, HasTheSameBitsOnAnyNumberOfRanks) {
+  const bool same_bits = true;
+  run(
+      [&](Engine& engine) {
+        Communicator self(MPI_COMM_SELF);
+        Engine alone(self, {.model = fixture_.folder, .same_bits = same_bits, .block_size = 8});
+        EXPECT_EQ(hidden_of(engine, fixture_.input), hidden_of(alone, fixture_.input));
+      },
+      same_bits);
 }
 
 // Sequences of different lengths share a step without padding, and do not affect each other.

@@ -2,7 +2,9 @@
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/store/store_run.h"
+#include "tp/error.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -191,6 +193,21 @@ TEST_F(EngineAdapters, RejectsDuplicateNames) {
   EngineOptions missing = options();
   missing.adapters.back().path = "/nowhere";
   EXPECT_THROW(Engine(comm_, missing), AgreedError);
+}
+
+// Falcon-H1's GGUF files have its multipliers in their weights, and so have adapters in GGUF.
+TEST_F(EngineAdapters, OfAnotherFormThanAModelWithFactorsAreRefused) {
+  EngineOptions options{.model = reference::seeded_folder("logits", "falconh1")};
+  options.adapters = {
+      {.name = "other", .path = std::filesystem::path(TP_TEST_DATA) / "gguf_lora/lora-llama/adapter.gguf"}};
+  try {
+    run_engine(test::world(), options, [](Engine&) {});
+    ADD_FAILURE() << "the adapter was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("expected a folder in PEFT's layout, found a GGUF file"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <optional>
+#include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -322,6 +323,28 @@ TEST(EngineErrors, EndOnlyTheRequestWithNanLogits) {
     }
   });
   EXPECT_EQ(status, 0);
+}
+
+// Indexers choose among earlier tokens only, so most tokens would not see later ones.
+TEST(EngineErrors, BidirectionalAttentionOfModelsWithIndexers) {
+  for (const char* const name : {"deepseekv32", "minimaxm3"}) {
+    const EngineOptions options{.model = reference::seeded_folder("logits", name)};
+    run_engine(test::world(), options, [&](Engine& engine) {
+      Request request;
+      request.prompt = {1, 2, 3};
+      request.max_tokens = 0;
+      request.prompt_logits = true;
+      request.bidirectional = true;
+      try {
+        engine.submit(request);
+        ADD_FAILURE() << name << " took the request";
+      } catch (const RequestError& error) {
+        EXPECT_NE(std::string(error.what()).find("has indexers, which choose among earlier tokens"),
+                  std::string::npos)
+            << error.what();
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
 #include "tp/error.h"
 
 #include <cmath>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -76,15 +80,18 @@ TEST(EngineFavor, KeepsSumsApartFromTheStateOfAParallelRecurrence) {
 }
 
 TEST(EngineFavor, IsRejectedIfAttentionHasMoreThanProducts) {
-  Communicator& comm = test::world();
-  const Fixture fixture = reference::fixture("gemma2-bf16");
-  try {
-    run_engine(comm, favor_options(fixture, 64), [](Engine&) {});
-    ADD_FAILURE() << "soft caps were taken";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("found soft caps of scores; use exact attention"),
-              std::string::npos)
-        << error.what();
+  const std::vector<std::pair<std::filesystem::path, std::string>> cases = {
+      {reference::seeded_folder("logits", "gemma2-bf16"), "soft caps of scores"},
+      {reference::seeded_folder("logits", "mimov2flash"), "values of another size than keys"},
+      {reference::seeded_folder("seq2seq", "bart"), "an encoder-decoder"},
+      {reference::seeded_folder("diffusion", "sdar"), "a diffusion language model"}};
+  for (const auto& [folder, found] : cases) {
+    try {
+      run_engine(test::world(), {.model = folder, .favor_features = 64}, [](Engine&) {});
+      ADD_FAILURE() << folder << " was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("found " + found), std::string::npos) << error.what();
+    }
   }
 }
 
