@@ -4,8 +4,8 @@
 # CLI11 prints options in two columns, the second one from column 31. Everything after the options is the command's own footer.
 
 function escaped(text) {
-  gsub(/\\/, "\\\\e", text)
-  gsub(/-/, "\\\\-", text)
+  gsub(/\\/, "\\e", text)
+  gsub(/-/, "\\-", text)
   if (text ~ /^[.']/) text = "\\&" text
   return text
 }
@@ -13,16 +13,16 @@ function escaped(text) {
 # Words in backquotes become bold. `bold` remembers a quotation that the next line continues.
 function prose(text) {
   text = escaped(text)
-  while (sub(/`/, bold ? "\\\\fR" : "\\\\fB", text)) bold = !bold
+  while (sub(/`/, bold ? "\\fR" : "\\fB", text)) bold = !bold
   return text "\n"
 }
 
 function verbatim(text) {
   text = escaped(text)
-  gsub(/'/, "\\\\(aq", text)
-  gsub(/`/, "\\\\(ga", text)
-  gsub(/\^/, "\\\\(ha", text)
-  gsub(/~/, "\\\\(ti", text)
+  gsub(/'/, "\\(aq", text)
+  gsub(/`/, "\\(ga", text)
+  gsub(/\^/, "\\(ha", text)
+  gsub(/~/, "\\(ti", text)
   return text "\n"
 }
 
@@ -33,7 +33,7 @@ function entry(names,    value, end) {
   end = index(names " ", " ")
   value = substr(names, end + 1)
   names = escaped(substr(names, 1, end - 1))
-  gsub(/,/, "\\\\fR, \\\\fB", names)
+  gsub(/,/, "\\fR, \\fB", names)
   return ".TP\n\\fB" names "\\fR" (value == "" ? "" : " \\fI" escaped(value) "\\fR") "\n"
 }
 
