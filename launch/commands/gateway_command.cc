@@ -6,6 +6,7 @@
 #include "launch/ranks/on_first_rank.h"
 #include "launch/ranks/shutdown_signals.h"
 #include "model/files/printable.h"
+#include "parallel/machine/launcher.h"
 #include "runtime/gateway/config.h"
 #include "runtime/gateway/gateway.h"
 #include "runtime/gateway/message_output.h"
@@ -16,6 +17,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,6 +71,7 @@ struct GatewayFlags {
   GatewayConfig models() const {
     GatewayConfig models = config.empty() ? config_of({command}) : read_gateway_config(config);
     require_serve(models);
+    require_other_port(models, static_cast<std::uint16_t>(port));
     return models;
   }
 
@@ -96,27 +100,35 @@ void reload(Gateway& gateway, const GatewayFlags& flags) {
       say(fmt::format("tp-infer gateway: {} API keys are valid now", keys.size()));
       gateway.set_keys(std::move(keys));
     }
-  } catch (const ConfigError& error) {
+  } catch (const std::exception& error) {
     say(fmt::format("tp-infer gateway: keeps its API keys: {}", error.what()));
   }
   try {
     gateway.reload(flags.models());
-  } catch (const ConfigError& error) {
+  } catch (const std::exception& error) {
     say(fmt::format("tp-infer gateway: keeps its configuration: {}", error.what()));
   }
 }
 
-// Returns the exit status.
-int run(const GatewayFlags& flags) {
+void require_right_use(const GatewayFlags& flags) {
   require<ConfigError>(
       flags.config.empty() != flags.command.empty(),
       "expected a command after -- or --config FILE, found {}; for example: tp-infer gateway -- "
       "mpirun -np 4 tp-infer serve --model DIR",
       flags.config.empty() ? "neither" : "both");
+  require<ConfigError>(!launched_rank().by_mpirun,
+                       "expected a start without mpirun, found one by mpirun, which cannot start another "
+                       "mpirun; write mpirun after --: tp-infer gateway -- mpirun -np 4 tp-infer serve "
+                       "--model DIR");
+}
+
+// Returns the exit status.
+int run(const GatewayFlags& flags) {
   std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the gateway
   ShutdownSignals signals({SIGHUP});
   GatewayOptions options;
   try {
+    require_right_use(flags);
     options = flags.options();
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer gateway: {}", error.what()));

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <system_error>
 #include <utility>
 
 namespace tp {
@@ -73,6 +74,11 @@ ApiKeys parse_api_keys(std::string_view text, const std::string& where) {
 
 ApiKeys read_api_keys(const std::filesystem::path& file) {
   const std::string where = file.string() + " of --api-key-file";
+  std::error_code ignored;
+  require<ConfigError>(!std::filesystem::is_directory(file, ignored),
+                       "cannot read {}: expected a file, found a folder; did Docker create it because the "
+                       "file did not exist?",
+                       where);
   std::ifstream stream(file, std::ios::binary);
   require<ConfigError>(stream.is_open(), "cannot read {}: {}", where, std::strerror(errno));
   std::string text(kMaxFile + 1, '\0');

@@ -1,6 +1,8 @@
 #include "runtime/gateway/config.h"
 
+#include "model/files/parse_number.h"
 #include "model/files/printable.h"
+#include "model/files/strict_json.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -9,9 +11,9 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,8 +29,9 @@ constexpr const char* kForm =
     R"({"commands": [["mpirun", "-np", "4", "tp-infer", "serve", "--model", "DIR"]]})";
 constexpr const char* kModelsForm = R"({"models": [{"name": "llama", "commands": [["mpirun", ...]]}]})";
 constexpr std::size_t kMaxModels = 256;
-constexpr std::size_t kMaxName = 256;  // bytes
-constexpr double kMaxSeconds = 1e8;    // three years
+constexpr std::size_t kMaxName = 256;                   // bytes
+constexpr double kMaxSeconds = 1e8;                     // three years
+constexpr std::size_t kMaxFile = std::size_t{4} << 20;  // bytes
 constexpr const char* kOwnOption = "--model-name";
 
 // The member, or null. A copy, like Json::value makes, would recurse once per level.
@@ -149,6 +152,40 @@ ModelEntry entry_of(const Json& json, const std::string& where) {
   return entry;
 }
 
+Json parse(std::string_view text, const std::string& where) {
+  try {
+    return parse_strict_json(text);
+  } catch (const JsonError& error) {
+    throw_error<ConfigError>("{}: expected a JSON object ({})", where, error.what());
+  }
+}
+
+// Whether the words before `serve` may start the server on another host, where the gateway's port is free.
+bool may_run_elsewhere(const std::vector<std::string>& command) {
+  static const std::set<std::string> kWords = {"--host",     "-host",     "-H",           "-hosts",
+                                               "--hostfile", "-hostfile", "-machinefile", "--machinefile",
+                                               "-f",         "srun",      "ssh"};
+  return std::any_of(command.begin(), std::ranges::find(command, "serve"), [](const std::string& argument) {
+    return kWords.contains(argument) || kWords.contains(std::filesystem::path(argument).filename());
+  });
+}
+
+// Whether the server's option --port names this port.
+bool has_port(const std::vector<std::string>& command, std::uint16_t port) {
+  constexpr std::string_view kOption = "--port";
+  for (auto argument = std::ranges::find(command, "serve"); argument != command.end(); ++argument) {
+    std::string_view value = *argument;
+    if (value == kOption && argument + 1 != command.end())
+      value = *(argument + 1);
+    else if (value.starts_with(std::string(kOption) + "="))
+      value.remove_prefix(kOption.size() + 1);
+    else
+      continue;
+    if (parse_number<std::uint16_t>(value) == port) return true;
+  }
+  return false;
+}
+
 // Rules about several models together.
 void require_agreement(const GatewayConfig& config, const std::string& where) {
   std::set<std::string> names;
@@ -204,7 +241,7 @@ GatewayConfig config_of(GatewayCommands commands) {
 }
 
 GatewayConfig parse_gateway_config(std::string_view text, const std::string& where) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse(text, where);
   require<ConfigError>(json.is_object(), "{}: expected a JSON object, as in {} or {}", where, kForm,
                        kModelsForm);
   for (const auto& [name, value] : json.items()) {
@@ -225,10 +262,20 @@ GatewayConfig parse_gateway_config(std::string_view text, const std::string& whe
 }
 
 GatewayConfig read_gateway_config(const std::filesystem::path& file) {
+  std::error_code ignored;
+  require<ConfigError>(!std::filesystem::is_directory(file, ignored),
+                       "cannot read {} of --config: expected a file, found a folder; did Docker create it "
+                       "because the file did not exist?",
+                       file.string());
   std::ifstream stream(file, std::ios::binary);
   require<ConfigError>(stream.is_open(), "cannot read {} of --config: {}", file.string(),
                        std::strerror(errno));
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::string text(kMaxFile + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  require<ConfigError>(!stream.bad(), "cannot read {} of --config: {}", file.string(), std::strerror(errno));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  require<ConfigError>(text.size() <= kMaxFile, "{} of --config: expected at most {} bytes, found more",
+                       file.string(), kMaxFile);
   return parse_gateway_config(text, file.string());
 }
 
@@ -244,6 +291,18 @@ void require_serve(const GatewayConfig& config) {
           "expected a command that runs tp-infer serve, found {}; for example: mpirun -np 4 tp-infer serve "
           "--model DIR",
           printable(fmt::format("{}", fmt::join(command, " "))));
+    }
+  }
+}
+
+void require_other_port(const GatewayConfig& config, std::uint16_t port) {
+  for (const ModelEntry& entry : config) {
+    for (const std::vector<std::string>& command : entry.commands) {
+      require<ConfigError>(
+          port == 0 || !has_port(command, port) || may_run_elsewhere(command),
+          "expected a server without the gateway's own --port {}, found {}; leave --port out "
+          "after serve: the server chooses a free port",
+          port, printable(fmt::format("{}", fmt::join(command, " "))));
     }
   }
 }

@@ -44,6 +44,14 @@ constexpr std::string_view kModelPath = "/models/";
 
 bool only_reads(const HttpRequest& request) { return request.method != "POST"; }
 
+// A server has better messages, but no server starts for a body that every server refuses.
+constexpr const char* kNoObject = "expected a JSON object in the body, found another text";
+
+bool begins_object(std::string_view body) {
+  const std::size_t begin = body.find_first_not_of(" \t\r\n");
+  return begin != body.npos && body[begin] == '{';
+}
+
 ApiError no_such_model(const std::string& name, const Models& models) {
   return {.status = 404,
           .message = fmt::format("there is no model `{}` here; this server has {}", printable(name),
@@ -218,6 +226,9 @@ void Gateway::take(const Exchange& exchange) {
   if (model == nullptr) return exchange->respond(refuse(head, no_such_model(members.model, *models_)));
   if (const std::optional<ApiError> error = refusal(*model, reads))
     return exchange->respond(refuse(head, *error));
+  const bool would_start = !reads && model->supervisor->state() == JobState::stopped;
+  if (would_start && !begins_object(body))
+    return exchange->respond(refuse(head, {.status = 400, .message = kNoObject}));
   if (!reads && !head.user.empty()) ++requests_[{model->entry.name, head.user}];
   model->dispatcher->add(std::make_shared<KeptRequest>(exchange, std::move(body), members,
                                                        origin_headers(head), checks_access()));

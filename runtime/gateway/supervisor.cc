@@ -5,6 +5,7 @@
 #include "tp/error.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <random>
 #include <utility>
@@ -64,7 +65,6 @@ void Supervisor::start() {
   ticked_ = Clock::now();
   command_ = failed_rounds_ = crashes_ = 0;
   never_serves_ = true;
-  lost_at_.reset();  // nobody has lost the job of a stopped model
   start_job();
   tick_later();
 }
@@ -130,7 +130,14 @@ std::vector<std::string> Supervisor::command() const {
   std::vector<std::string> command = options_.commands[command_];
   const bool serves = std::ranges::find(command, "serve") != command.end();
   const bool has_same_bits = std::ranges::find(command, "--same-bits") != command.end();
+  const bool has_drain_time = std::ranges::any_of(
+      command, [](const std::string& argument) { return argument.starts_with("--drain-seconds"); });
   if (options_.same_bits && serves && !has_same_bits) command.emplace_back("--same-bits");
+  // A server's own limit would cut answers that the gateway still waits for. The server needs a limit,
+  // because nobody ends it if the gateway is killed.
+  if (serves && !has_drain_time)
+    command.insert(command.end(),
+                   {"--drain-seconds", fmt::format("{:.0f}", std::ceil(options_.drain_time.count()))});
   return command;
 }
 
@@ -220,7 +227,7 @@ void Supervisor::end_job_in(Clock::duration patience) {
 void Supervisor::give_up_serving(bool is_failure) {
   if (!std::exchange(serves_, false)) return;
   if (health_call_) std::exchange(health_call_, nullptr)->cancel();
-  lost_at_ = Clock::now();
+  if (is_failure) lost_at_ = Clock::now();
   if (!was_asked_to_end()) state_ = JobState::restarting;
   events_.on_lost(is_failure);
 }
@@ -328,6 +335,9 @@ void Supervisor::stop() {
 
 void Supervisor::become_stopped() {
   stops_ = false;
+  // Nobody waits for the job of a stopped model.
+  lost_seconds_ = lost_seconds();
+  lost_at_.reset();
   state_ = JobState::stopped;
   events_.on_stopped();
 }

@@ -28,7 +28,7 @@ struct SupervisorOptions {
   std::string announce_url{};  // without the secret; ends with a slash
   Seconds start_time{1800};    // longest time until a job is ready
   Seconds hang_time{60};       // longest step, and longest time without an answer
-  Seconds drain_time{60};      // longest time until a drained job has ended
+  Seconds drain_time{60};      // longest time until a drained job has ended; also added to the commands
 };
 
 enum class JobState : std::uint8_t { starting, ready, restarting, failing, draining, stopped, ended };
@@ -97,7 +97,7 @@ class Supervisor {
   double retry_after() const;
 
   std::size_t restarts() const { return restarts_; }
-  double lost_seconds() const;  // time between a loss and the next ready job
+  double lost_seconds() const;  // time between a loss and the next ready job, or the stop of the model
 
  private:
   void tick();

@@ -133,6 +133,10 @@ TEST(GatewayModels, StartForTheFirstRequestThatNeedsThem) {
   EXPECT_EQ(read.status, 503) << "reading starts nothing";
   EXPECT_EQ(read.json().at("error").at("code"), "stopped");
   EXPECT_EQ(gateway.get("/metrics?model=a").status, 503);
+  const HttpReply refused = gateway.post("/login", "no object");
+  EXPECT_EQ(refused.status, 400) << "such a body starts nothing";
+  EXPECT_NE(refused.body.find("expected a JSON object"), std::string::npos) << refused.body;
+  EXPECT_EQ(gateway.state_of("a"), "stopped");
   HttpClient client(gateway.port());
   client.send(request_text("POST", kPath, asking("a").dump()));
   const std::string begin = client.read_until(": the answer waits for its model\n\n");
@@ -205,6 +209,7 @@ TEST(GatewayModels, StopWhenTheyAreIdle) {
   EXPECT_GT(std::chrono::steady_clock::now() - ended, 800ms);
   EXPECT_TRUE(gateway.comes_to("a", "stopped"));
   EXPECT_EQ(gateway.fake_job("a"), -1);
+  EXPECT_EQ(gateway.metric("lost_seconds_total{model=\"a\"}"), 0.0) << "nobody waited for it";
   EXPECT_EQ(gateway.state_of("b"), "ready");
   EXPECT_EQ(names_in(gateway.post(kPath, asking("a"))), "a") << "it starts again";
   EXPECT_EQ(gateway.metric("restarts_total{model=\"a\"}"), 0.0);
@@ -314,6 +319,9 @@ TEST(GatewayModels, FollowTheConfiguration) {
   EXPECT_EQ(gateway.fake_job("a"), job) << "an unchanged model goes on";
   config.write(json::array());
   EXPECT_TRUE(reload("keeps its configuration"));
+  std::filesystem::remove(config.path("gateway.json"));
+  std::filesystem::create_directory(config.path("gateway.json"));
+  EXPECT_TRUE(reload("expected a file, found a folder"));
   EXPECT_EQ(names_in(gateway.post(kPath, asking("c"))), "c");
   gateway.end();
 }

@@ -218,6 +218,22 @@ TEST(Gateway, EndsWithTheStatusOfAUsageErrorIfNoServerCanStart) {
       << ended.err;
 }
 
+TEST(Gateway, RefusesWrongUseWithTheStatusOfAUsageError) {
+  for (const auto& [arguments, message] :
+       {std::pair(Arguments{"gateway"}, "found neither"),
+        {{"gateway", "--config", "x", "--", "tp-infer", "serve"}, "found both"},
+        {{"gateway", "--", "tp-infer", "serve", "--port", "8080"}, "leave --port out after serve"}}) {
+    Process process(command_line(kNoMpirun, arguments));
+    const Finished ended = process.finish();
+    EXPECT_EQ(ended.status, 2) << ended.err;
+    EXPECT_NE(ended.err.find(message), std::string::npos) << ended.err;
+  }
+  Process process(command_line(2, {"gateway", "--", "tp-infer", "serve"}));
+  const Finished ended = process.finish();
+  EXPECT_EQ(ended.status, 2) << ended.err;
+  EXPECT_NE(ended.err.find("write mpirun after --"), std::string::npos) << ended.err;
+}
+
 // Without these headers, a browser hides the response from a page.
 TEST(Gateway, ReportsToAllowedOriginsWhyNoJobIsReady) {
   const TemporaryDirectory folder;

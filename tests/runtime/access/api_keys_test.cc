@@ -44,6 +44,8 @@ TEST(ApiKeys, AreReadFromAFileOfLimitedSize) {
   const test::TemporaryDirectory folder;
   EXPECT_EQ(name_of_key(read_api_keys(folder.write("keys", "anna:k1\n")), "k1"), "anna");
   EXPECT_THROW(read_api_keys(folder.path() / "none"), ConfigError);
+  const std::string error = test::error_of<ConfigError>([&] { read_api_keys(folder.path()); });
+  EXPECT_NE(error.find("of --api-key-file: expected a file, found a folder"), std::string::npos) << error;
   EXPECT_THROW(read_api_keys(folder.write("large", "anna:k1" + std::string(5 << 20, '\n'))), ConfigError);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/gateway/config.h"
 
+#include "tests/model/weights/checkpoint_files.h"
 #include "tp/error.h"
 
 #include <string>
@@ -89,6 +90,20 @@ TEST(GatewayConfig, RefusesWhatIsNoListOfCommands) {
     EXPECT_TRUE(error_of(text).starts_with("gateway.json: expected ")) << text;
 }
 
+TEST(GatewayConfig, NamesThePlaceOfASyntaxError) {
+  const std::string error = error_of("{\"commands\": [\n  [\"a\" \"b\"]]}");
+  EXPECT_TRUE(error.starts_with("gateway.json: expected a JSON object (line 2, column ")) << error;
+  EXPECT_NE(error.find("expected a comma or ], found a text"), std::string::npos) << error;
+}
+
+TEST(GatewayConfig, IsAFile) {
+  const test::TemporaryDirectory folder;
+  EXPECT_EQ(read_gateway_config(folder.write("gateway.json", R"({"commands": [["a"]]})")).size(), 1U);
+  const std::string error = test::error_of<ConfigError>([&] { read_gateway_config(folder.path()); });
+  EXPECT_NE(error.find("of --config: expected a file, found a folder"), std::string::npos) << error;
+  EXPECT_NE(test::error_of<ConfigError>([&] { read_gateway_config(folder.path() / "none"); }), "");
+}
+
 TEST(GatewayConfig, NamesTheModelOfAMistake) {
   EXPECT_EQ(error_of(models(R"("name": "a", "idle_stop": "5")")),
             "gateway.json: model `a`: expected seconds, 0 to 100000000, in `idle_stop`, found \"5\"");
@@ -146,6 +161,21 @@ TEST(GatewayConfig, RunsTheServer) {
         GatewayCommands{{"mpirun", "-np", "4", "/usr/bin/tp-infer"}},
         GatewayCommands{{"tp-infer", "serve"}, {"serve", "tp-infer", "chat"}}})
     EXPECT_THROW(require_serve(config_of(commands)), ConfigError) << commands.front().front();
+}
+
+TEST(GatewayConfig, LeavesThePortToTheGateway) {
+  for (const GatewayCommands& commands :
+       {GatewayCommands{{"tp-infer", "serve", "--port", "8080"}},
+        GatewayCommands{{"tp-infer", "serve"}, {"mpirun", "-np", "2", "tp-infer", "serve", "--port=8080"}}})
+    EXPECT_THROW(require_other_port(config_of(commands), 8080), ConfigError) << commands.front().back();
+  for (const GatewayCommands& commands :
+       {GatewayCommands{{"tp-infer", "serve", "--port", "8081"}},
+        GatewayCommands{{"tp-infer", "serve", "--model", "8080", "--port"}},
+        GatewayCommands{{"./start.sh", "--port", "8080"}},
+        GatewayCommands{{"mpirun", "--host", "node1", "tp-infer", "serve", "--port", "8080"}},
+        GatewayCommands{{"/usr/bin/srun", "tp-infer", "serve", "--port", "8080"}}})
+    EXPECT_NO_THROW(require_other_port(config_of(commands), 8080)) << commands.front().back();
+  EXPECT_NO_THROW(require_other_port(config_of({{"tp-infer", "serve", "--port", "0"}}), 0));
 }
 
 }  // namespace

@@ -86,5 +86,17 @@ TEST(Supervisor, NeverGivesUpAfterAJobWasReady) {
   EXPECT_EQ(outcome({kUsage}, true), "failing: tp-infer serve: there is no option --modle");
 }
 
+TEST(Supervisor, GivesServersItsOwnTimeToDrain) {
+  const auto found = [](std::vector<std::string> options) {
+    std::vector<std::string> command = script("echo \"tp-infer: found $*\" >&2; exit 1");
+    command.insert(command.end(), {"sh", "serve"});
+    command.insert(command.end(), options.begin(), options.end());
+    return outcome({command});
+  };
+  EXPECT_EQ(found({}), "failing: tp-infer: found serve --same-bits --drain-seconds 60");
+  EXPECT_EQ(found({"--drain-seconds", "5"}), "failing: tp-infer: found serve --drain-seconds 5 --same-bits");
+  EXPECT_EQ(found({"--drain-seconds=5"}), "failing: tp-infer: found serve --drain-seconds=5 --same-bits");
+}
+
 }  // namespace
 }  // namespace tp
