@@ -58,7 +58,9 @@ void change_setting(SamplingFlags& flags, const std::string& text) {
   if (name == "temperature") changed.greedy = false;
   try {
     options.parse(std::vector<std::string>{"--" + name + (value.empty() ? "" : "=" + value)});
-    changed.check();
+    SamplingFlags checked = changed;
+    if (checked.greedy) checked.temperature.reset();  // it counts again without `greedy`
+    checked.check();
   } catch (const CLI::ParseError& error) {
     throw RequestError(error.what());
   }

@@ -167,7 +167,9 @@ void ServerClient::refuse(const HttpHead& head, const std::string& body) const {
       case 401:
       case 403:
         return {key_.empty() ? "that no API key is needed" : "that the API key is valid",
-                "give the server's key in a file of --api-key-file, or in OPENAI_API_KEY"};
+                key_.find(':') == std::string::npos
+                    ? "give the server's key in a file of --api-key-file, or in OPENAI_API_KEY"
+                    : "the key has a colon; if it is NAME:KEY from the server's file, give only KEY"};
       case 404:
         return {"OpenAI's API and the model there",
                 "check --model, and the address, which usually ends in /v1"};

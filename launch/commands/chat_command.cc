@@ -27,6 +27,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -126,13 +127,14 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
 
 // Returns the key from --api-key-file or OPENAI_API_KEY, or an empty text.
 std::string find_api_key(const std::string& file) {
+  std::string key;
   if (file.empty()) {
     const char* const variable = std::getenv("OPENAI_API_KEY");
-    return variable == nullptr ? "" : variable;
+    std::istringstream(variable == nullptr ? "" : variable) >> key;
+    return key;
   }
   std::ifstream stream(file);
   require<ConfigError>(stream.is_open(), "cannot read {} of --api-key-file: {}", file, std::strerror(errno));
-  std::string key;
   stream >> key;
   require<ConfigError>(!key.empty(), "{} of --api-key-file: expected a key, found none", file);
   return key;
@@ -200,8 +202,9 @@ void add_chat_command(CLI::App& app, int& status) {
   server_group.add("--server", flags->server, "URL", not_empty("an address"),
                    "Chat with a model on this server, which has OpenAI's API: http://node1:8080. --model is "
                    "then the model's name there (default: the server's first model)");
-  server_group.add_file("--api-key-file", flags->api_key_file,
-                        "A file that contains the server's API key (default: the variable OPENAI_API_KEY)");
+  server_group.add_file(
+      "--api-key-file", flags->api_key_file,
+      "A file with only the key, not the server's NAME:KEY (default: the variable OPENAI_API_KEY)");
   flags->sampling.add_to(*command);
   command->get_option("--max-tokens")
       ->description("Maximum tokens of an answer (default: the model's, or 256; with --server 256)");

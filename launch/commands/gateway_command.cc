@@ -97,7 +97,8 @@ void reload(Gateway& gateway, const GatewayFlags& flags) {
   try {
     if (const auto read_keys = flags.access.key_reader()) {
       ApiKeys keys = read_keys();
-      say(fmt::format("tp-infer gateway: {} API keys are valid now", keys.size()));
+      say(fmt::format("tp-infer gateway: {} valid now",
+                      keys.size() == 1 ? "1 API key is" : fmt::format("{} API keys are", keys.size())));
       gateway.set_keys(std::move(keys));
     }
   } catch (const std::exception& error) {

@@ -1,4 +1,5 @@
 #include "launch/commands/subcommands.h"
+#include "launch/common/message.h"
 #include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/options/engine_flags.h"
@@ -18,6 +19,7 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -108,6 +110,13 @@ void inspect(InspectFlags flags) {
   const EnginePlan& plan = described.plan();
   const ModelSpec& spec = described.spec();
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
+  const std::size_t longest = spec.max_position_embeddings;
+  if (longest != 0 && context > longest) {
+    print_message(
+        fmt::format("tp-infer: notice: sequences of this model have at most {0} tokens, found --context "
+                    "{1}; give --context up to {0}",
+                    longest, context));
+  }
   CacheUse cache = cache_use(plan, plan.cache_groups(spec), context);
   if (cache.windowed_layers != 0)
     cache.without_windows = cost_without_windows(plan, spec, described.weights(), context);

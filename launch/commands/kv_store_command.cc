@@ -1,4 +1,5 @@
 #include "launch/commands/subcommands.h"
+#include "launch/common/message.h"
 #include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/ranks/on_first_rank.h"
@@ -7,10 +8,14 @@
 #include "runtime/store/files/store_limit.h"
 #include "runtime/text/format_bytes.h"
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -50,16 +55,37 @@ std::string age_of(std::int64_t used) {
 void prune(const KvStoreArguments& arguments, ResultOutput& output) {
   PruneOptions options{.unused_since = {}, .name = arguments.model, .bytes = {}};
   constexpr double kDay = 86400e9;
+  const std::vector<StoreSummary> stores = summarize_stores(arguments.folder);
+  const auto is_chosen = [&](const StoreSummary& store) { return store.is_called(arguments.model); };
+  if (!arguments.model.empty() && std::ranges::none_of(stores, is_chosen)) {
+    print_message(
+        fmt::format("tp-infer: --prune-model removes nothing: expected the name of an entry in {0}, or a "
+                    "part of its description, found {1}; `tp-infer kv-store {0}` lists the entries",
+                    arguments.folder, arguments.model));
+  }
   if (arguments.days)
     options.unused_since = now_in_nanoseconds() - static_cast<std::int64_t>(*arguments.days * kDay);
   if (arguments.gigabytes) options.bytes = static_cast<std::uint64_t>(*arguments.gigabytes * 1e9);
   output.write(fmt::format("removed {}\n", format_bytes(prune_stores(arguments.folder, options))));
 }
 
+// A folder of --kv-store has a file with its maximum size.
+bool is_foreign(const std::filesystem::path& folder) {
+  std::error_code error;
+  return !std::filesystem::exists(folder / "size", error) && !std::filesystem::is_empty(folder, error);
+}
+
 void list_or_prune(const KvStoreArguments& arguments) {
   ResultOutput output(arguments.output);
   if (arguments.prunes()) prune(arguments, output);
-  for (const StoreSummary& store : summarize_stores(arguments.folder)) {
+  const std::vector<StoreSummary> stores = summarize_stores(arguments.folder);
+  if (stores.empty() && is_foreign(arguments.folder)) {
+    print_message(
+        fmt::format("tp-infer: notice: expected a folder of --kv-store, found other files in {}; check "
+                    "the path",
+                    arguments.folder));
+  }
+  for (const StoreSummary& store : stores) {
     output.write(fmt::format("{}  {} tokens, {}, {}: {}\n", store.name, store.tokens,
                              format_bytes(store.bytes), age_of(store.used), printable(store.description)));
   }

@@ -110,7 +110,8 @@ struct ServePreparation {
 void reload_keys(Server& server, bool is_asked) {
   try {
     if (const std::optional<std::size_t> count = server.reload_keys(); count && is_asked)
-      print_message(fmt::format("tp-infer: {} API keys are valid now", *count));
+      print_message(fmt::format("tp-infer: {} valid now",
+                                *count == 1 ? "1 API key is" : fmt::format("{} API keys are", *count)));
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer: the server keeps its API keys: {}", error.what()));
   }

@@ -22,6 +22,7 @@ void add_flags(const CLI::App& command) {
 // Flags whose name differs from their field. The subcommand's first flag among them is meant.
 std::vector<std::string> names_of(std::string field) {
   static const std::map<std::string, std::vector<std::string>> kOthers = {
+      {"adapters", {"lora"}},
       {"bad_words", {"bad-word"}},
       {"max_length", {"max-length", "context"}},
       {"max_sequences", {"max-sequences", "batch"}},

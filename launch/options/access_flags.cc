@@ -1,8 +1,59 @@
 #include "launch/options/access_flags.h"
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace tp {
+namespace {
+
+bool contains_any(std::string_view text, std::string_view characters) {
+  return text.find_first_of(characters) != std::string_view::npos;
+}
+
+std::string shown_access_value(const std::string& text) {
+  return text.empty() ? "an empty value; is a variable unset?" : text;
+}
+
+CLI::Validator host_name() {
+  const auto check = [](std::string& text) -> std::string {
+    const bool is_name = !text.empty() && !contains_any(text, "/* \t");
+    return is_name || text == "*"
+               ? ""
+               : fmt::format("expected a host's name, as in llm.example.com, or *, found {}",
+                             shown_access_value(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+std::string without_slash(std::string origin) {
+  if (origin.ends_with('/')) origin.pop_back();
+  return origin;
+}
+
+// Browsers send the origin "null" for pages without one, such as files.
+CLI::Validator origin_name() {
+  const auto check = [](std::string& text) -> std::string {
+    const std::string origin = without_slash(text);
+    const std::size_t scheme = origin.find("://");
+    const bool is_origin = scheme != std::string::npos && scheme != 0 && scheme + 3 < origin.size() &&
+                           !contains_any(origin.substr(scheme + 3), "/?#@* \t") &&
+                           !contains_any(origin.substr(0, scheme), " \t");
+    return is_origin || text == "*" || text == "null"
+               ? ""
+               : fmt::format(
+                     "expected SCHEME://HOST or SCHEME://HOST:PORT, as in https://chat.example.com, "
+                     "or *, found {}",
+                     shown_access_value(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+}  // namespace
 
 bool is_loopback(const std::string& host) {
   return host.starts_with("127.") || host == "::1" || host == "localhost";
@@ -19,12 +70,12 @@ void AccessFlags::add_to(const OptionGroup& group) {
                  "A file with one name:key per line; SIGHUP reads it again. The log and the metrics contain "
                  "the names");
   group
-      .add("--allowed-hosts", allowed_hosts, "NAME,...", CLI::Validator(),
+      .add("--allowed-hosts", allowed_hosts, "NAME,...", host_name(),
            "Other host names of this server, besides localhost and this machine's name and addresses; "
            "* allows any")
       ->delimiter(',');
   group
-      .add("--cors-origins", cors_origins, "ORIGIN,...", CLI::Validator(),
+      .add("--cors-origins", cors_origins, "ORIGIN,...", origin_name(),
            "Web sites that may use this server, besides localhost: https://chat.example.com; * allows all")
       ->delimiter(',');
   group
@@ -40,9 +91,11 @@ ApiKeys AccessFlags::keys() const {
 }
 
 AccessRules AccessFlags::rules() const {
+  std::vector<std::string> origins = cors_origins;
+  std::ranges::transform(origins, origins.begin(), without_slash);
   return {.api_keys = keys(),
           .hosts = allowed_hosts,
-          .origins = cors_origins,
+          .origins = std::move(origins),
           .proxies = TrustedProxies(trusted_proxies)};
 }
 

@@ -115,21 +115,25 @@ void EngineFlags::add_task_option_to(CLI::App& command) {
 
 void EngineFlags::add_store_options_to(CLI::App& command) {
   const OptionGroup group(command);
-  group.add(
+  CLI::Option* const store = group.add(
       "--kv-store", [this](const std::string& folder) { options.kv_store = folder; }, "DIR",
       not_empty("a folder"),
       "Store the keys and values of long prompts in this folder, and read them instead of computing them");
-  group.add(
-      "--kv-store-size",
-      [this](const std::string& gigabytes) {
-        options.kv_store_size =
-            static_cast<std::uint64_t>(1e9 * parse_number<double>(gigabytes).value_or(0.0));
-      },
-      "GB", gigabytes(),
-      "Maximum size of the folder; the least recently used prompts are removed (default: as when the folder "
-      "was created; for a new folder, 20 or a tenth of the disk, whichever is smaller)");
-  group.add("--kv-store-min", options.kv_store_min, "N", whole_number(1),
-            "Store only prompts of at least this many tokens");
+  group
+      .add(
+          "--kv-store-size",
+          [this](const std::string& gigabytes) {
+            options.kv_store_size =
+                static_cast<std::uint64_t>(1e9 * parse_number<double>(gigabytes).value_or(0.0));
+          },
+          "GB", gigabytes(),
+          "Maximum size of the folder; the least recently used prompts are removed (default: as when the "
+          "folder was created; for a new folder, 20 or a tenth of the disk, whichever is smaller)")
+      ->needs(store);
+  group
+      .add("--kv-store-min", options.kv_store_min, "N", whole_number(1),
+           "Store only prompts of at least this many tokens")
+      ->needs(store);
 }
 
 void EngineFlags::add_batch_option_to(CLI::App& command, std::size_t usual) {

@@ -81,6 +81,9 @@ void SamplingFlags::check() const {
   require<CLI::ValidationError>(
       beams != 1 || !(length_penalty || early_stopping),
       "--length-penalty and --early-stopping are settings of beam search; give --beams too, more than 1");
+  require<CLI::ValidationError>(
+      !greedy || temperature.value_or(0.0F) == 0.0F,
+      "expected --greedy or a --temperature above 0, found both; leave one of the two out");
   Request request = make_request(SamplingParams{.temperature = 0.0F});
   request.prompt = {0};  // any prompt
   request.thinking.reset();

@@ -186,11 +186,17 @@ std::optional<std::string> left_over(const CLI::App& app) {
 }
 
 std::string reason_of(const CLI::App& command, const CLI::ParseError& error) {
+  constexpr std::string_view kRequires = " requires ";
   const std::string text = error.what();
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
     return fmt::format("expected {}, found none; add it", option_in(command, text));
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
     return fmt::format("expected {}, found no value after it; add one", option_in(command, text));
+  const std::size_t requires_at = text.find(kRequires);  // "--threads requires --probe"
+  if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr && requires_at != std::string::npos)
+    return fmt::format("expected {} with {}, found none; add it",
+                       option_in(command, text.substr(requires_at + kRequires.size())),
+                       text.substr(0, requires_at));
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
     return fmt::format("expected {}, found another kind of value; change it, or leave it out",
                        option_in(command, text));

@@ -42,7 +42,7 @@ void refuse_other_folders(const fs::path& folder) {
   if (const fs::path adapter = folder / "adapter_config.json"; has_file(adapter)) {
     throw_error<CheckpointError>(
         "{}: expected a model, found an adapter ({}) without its model; give its model, and the "
-        "adapter as one of `adapters` (--lora NAME=FOLDER)",
+        "adapter as one of its adapters (--lora NAME=FOLDER)",
         folder.string(), adapter_text(adapter));
   }
   require<CheckpointError>(!has_file(folder / "model_index.json"),

@@ -74,7 +74,8 @@ std::optional<ApiError> Access::refusal(const HttpRequest& request, bool may_lac
     return ApiError{.status = 403,
                     .message = fmt::format(
                         "this server is not known as {}; start it with --allowed-hosts {} if it should be",
-                        host, without_port(host))};
+                        host, without_port(host)),
+                    .code = "host_not_allowed"};
   }
   if (!origins_.allow(request)) {
     const std::string_view origin = request.header("origin");
@@ -82,7 +83,8 @@ std::optional<ApiError> Access::refusal(const HttpRequest& request, bool may_lac
         .status = 403,
         .message = fmt::format("web pages of {} may not use this server; start it with --cors-origins {} if "
                                "they should",
-                               origin, origin)};
+                               origin, origin),
+        .code = "origin_not_allowed"};
   }
   if (may_lack_key || !has_keys()) return std::nullopt;
   return lack_of_key();

@@ -83,7 +83,8 @@ Supervisor::Events Models::events_of(GatewayModel& model) {
     on_ended();
   };
   events.log = [this, &model](const std::string& line) {
-    log(model, fmt::format("{}; {} requests are kept", line, model.dispatcher->kept_requests()));
+    const std::size_t kept = model.dispatcher->kept_requests();
+    log(model, fmt::format("{}; {} request{} kept", line, kept, kept == 1 ? " is" : "s are"));
   };
   return events;
 }

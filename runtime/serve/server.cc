@@ -2,6 +2,7 @@
 
 #include "model/kernels/simd/isa.h"
 #include "runtime/api/answer_format.h"
+#include "runtime/api/api_error.h"
 #include "runtime/gateway/announcement.h"
 #include "runtime/serve/endpoints.h"
 #include "runtime/serve/router.h"
@@ -47,8 +48,11 @@ HttpOptions Server::http_options() {
       .host = service_.options.host, .port = service_.options.port, .limits = service_.options.limits};
   options.route = [this](HttpRequest& head) { return route_request(service_, head); };
   options.refuse = [this](const HttpRequest& head, int status, std::string_view message) {
+    const ApiError error{.status = status, .message = std::string(message)};
     service_.metrics.count_refusal(status);
-    return service_.response_of(head, {.status = status, .message = std::string(message)});
+    // A connection that sends no HTTP has no method.
+    if (!head.method.empty()) service_.log_request(head, {.status = status, .reason = short_reason(error)});
+    return service_.response_of(head, error);
   };
   return options;
 }

@@ -93,6 +93,10 @@ void check_adapters(const EngineOptions& options) {
       "cannot use adapters with generated weights: `synthetic` has no layers with names; leave one "
       "of the two out");
   require<ConfigError>(
+      options.default_adapter.value_or("").empty() || !names.empty(),
+      "there is no adapter {}: expected one of `adapters`, found none; open it with `adapters`",
+      printable(options.default_adapter.value_or("")));
+  require<ConfigError>(
       options.default_adapter.value_or("").empty() || names.contains(*options.default_adapter),
       "there is no adapter {}: expected one of `adapters` ({}); choose another one",
       printable(options.default_adapter.value_or("")), fmt::join(names, ", "));

@@ -157,7 +157,7 @@ TEST(GatewayKeys, IgnoreNamesThatClientsClaim) {
 TEST(GatewayAccess, IsCheckedBeforeAJobStarts) {
   const Lab lab;
   GatewayProgram gateway(
-      {}, lab.options({"--cors-origins", "https://chat.example.com", "--allowed-hosts", "llm.example.com"}));
+      {}, lab.options({"--cors-origins", "https://chat.example.com/", "--allowed-hosts", "llm.example.com"}));
   const auto status_with = [&](const Headers& headers) {
     return post(gateway.port(), kPath, kBody, key("anna-key", headers)).status;
   };

@@ -56,9 +56,8 @@ TEST(Gateway, FinishesAStreamWhoseJobsDie) {
   EXPECT_EQ(gateway.metric("resumed_answers_total"), 3.0);
   EXPECT_GT(gateway.metric("lost_seconds_total"), 0.0);
   const std::string log = gateway.end();
-  EXPECT_NE(
-      log.find("the job has ended: signal 9 (Killed); starting command 1 of 1 now; 1 requests are kept"),
-      std::string::npos)
+  EXPECT_NE(log.find("the job has ended: signal 9 (Killed); starting command 1 of 1 now; 1 request is kept"),
+            std::string::npos)
       << log;
 }
 

@@ -238,6 +238,12 @@ TEST(Serve, LogsWhyARequestWasRefusedWithoutItsTexts) {
   EXPECT_EQ(refused.body.find(folder.path().string()), std::string::npos) << refused.body;
   EXPECT_EQ(refused.body.find("loud.jinja"), std::string::npos) << refused.body;
   post_text(server.port(), "/v1/completions", "{\"prompt\": secret", {});
+  server.post("/v1/completions", greedy(1), {{"Origin", "https://secret.example.com"}});
+  HttpClient large(server.port());
+  large.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: 1000000000000\r\n\r\n");
+  EXPECT_EQ(large.read().status, 413);
   server.post("/v1/responses",
               {{"input", "Hi"}, {"tools", {{{"type", "web_search"}}}}, {"max_output_tokens", 1}});
   std::string log;
@@ -248,6 +254,8 @@ TEST(Serve, LogsWhyARequestWasRefusedWithoutItsTexts) {
   EXPECT_NE(log.find("param=temperature expected a number"), std::string::npos) << log;
   EXPECT_NE(log.find("param=messages chat_template_error"), std::string::npos) << log;
   EXPECT_NE(log.find("invalid_json"), std::string::npos) << log;
+  EXPECT_NE(log.find("origin_not_allowed"), std::string::npos) << log;
+  EXPECT_NE(log.find("413 total=0.000s"), std::string::npos) << log;
   EXPECT_EQ(log.find("secret"), std::string::npos) << log;
   server.end();
 }

@@ -47,7 +47,7 @@ void refuse_parts_of_models(const GgufMetadata& metadata, const std::string& nam
   constexpr Part kParts[] = {
       {"imatrix", "an importance matrix, with which tools quantize a model", "give the model's own file"},
       {"adapter", "a LoRA adapter without its model",
-       "give its model, and the adapter as one of `adapters` (--lora NAME=FILE)"},
+       "give its model, and the adapter as one of its adapters (--lora NAME=FILE)"},
       {"mmproj", "the part of a multimodal model for images or sound (mmproj)",
        "give the file of its language model"}};
   const bool is_clip = metadata.text_or("general.architecture", "") == "clip";

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <unordered_map>
@@ -27,12 +28,21 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kIdDigits = 2 * sizeof(PromptId);
 
+bool is_hexadecimal(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
 // "ID-k0h3", in lower-case digits.
-bool is_stored_name(const std::string& name) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+bool is_stored_name(std::string_view name) {
   return name.size() > kIdDigits + 1 && name[kIdDigits] == '-' &&
          (name[kIdDigits + 1] == 'k' || name[kIdDigits + 1] == 's') &&
-         std::all_of(name.begin(), name.begin() + kIdDigits, is_digit);
+         is_hexadecimal(name.substr(0, kIdDigits));
+}
+
+// The name of a store's folder: a part of the fingerprint of a model and its options.
+bool is_store_name(std::string_view name) {
+  constexpr std::size_t kDigits = 32;
+  return name.size() == kDigits && is_hexadecimal(name);
 }
 
 void add_file(const fs::path& file, std::map<std::pair<fs::path, bool>, StoredFiles>& all) {
@@ -80,15 +90,21 @@ std::vector<StoreSummary> summarize_stores(const fs::path& store) {
                        "cannot list stored prompts: expected a folder in {}, found {}; check the path",
                        store.string(), error.message());
   std::map<std::string, StoreSummary> stores;
-  for (const auto& entry : entries) {
-    if (!entry.is_directory(error)) continue;
-    StoreSummary& summary = stores[entry.path().filename().string()];
-    summary.name = entry.path().filename().string();
-    const std::string description = RegularFile(entry.path() / StoreFolder::kDescription).text();
-    summary.description = description.substr(0, description.find('\n'));
-  }
+  const auto summary_of = [&](const fs::path& folder) -> StoreSummary& {
+    const std::string name = folder.filename().string();
+    const auto [found, is_new] = stores.try_emplace(name, StoreSummary{.name = name});
+    if (is_new) {
+      const std::string description = RegularFile(folder / StoreFolder::kDescription).text();
+      found->second.description = description.substr(0, description.find('\n'));
+    }
+    return found->second;
+  };
+  // The user may have named a folder that contains other folders, too.
+  for (const auto& entry : entries)
+    if (entry.is_directory(error) && is_store_name(entry.path().filename().string()))
+      summary_of(entry.path());
   for (const StoredFiles& files : list_stored(store, true)) {
-    StoreSummary& summary = stores[files.id.parent_path().filename().string()];  // a job may add stores
+    StoreSummary& summary = summary_of(files.id.parent_path());
     summary.tokens += files.tokens;
     summary.bytes += files.bytes;
     summary.used = std::max(summary.used, files.used);
@@ -133,9 +149,7 @@ void remove_empty_stores(const fs::path& store) {
 std::uint64_t prune_stores(const fs::path& store, const PruneOptions& options) {
   std::map<std::string, bool> is_chosen;  // by name
   for (const StoreSummary& summary : summarize_stores(store)) {
-    is_chosen[summary.name] =
-        !options.name.empty() &&
-        (summary.name == options.name || summary.description.find(options.name) != std::string::npos);
+    is_chosen[summary.name] = !options.name.empty() && summary.is_called(options.name);
   }
   std::uint64_t removed = 0;
   for (const StoredFiles& files : list_stored(store, false)) {

@@ -27,11 +27,16 @@ std::vector<StoredFiles> list_stored(const std::filesystem::path& store, bool wi
 
 // One fingerprint's store.
 struct StoreSummary {
-  std::string name;         // name of its folder
-  std::string description;  // StoreFolder::describe
+  std::string name{};         // name of its folder
+  std::string description{};  // StoreFolder::describe
   std::size_t tokens = 0;
   std::uint64_t bytes = 0;
   std::int64_t used = 0;  // time of the last use, in nanoseconds
+
+  // Whether this is the name, or a part of the description.
+  bool is_called(const std::string& text) const {
+    return name == text || description.find(text) != std::string::npos;
+  }
 };
 
 // All stores in a folder, by name. Throws ConfigError if the folder cannot be read.

@@ -357,6 +357,8 @@ TEST(ChatServer, GivesTheSameAnswersAsALocalChat) {
   EXPECT_CONTAINS(finished.err, "; 12 tokens in ");
   EXPECT_CONTAINS(finished.err, "; on the server ");
   expect_one_line(chat(address, input), 1, "found status 401");
+  expect_one_line(chat(address, input, {"--api-key-file", directory.write("keys", "anna:k")}), 1,
+                  "the key has a colon; if it is NAME:KEY from the server's file, give only KEY");
 
   std::string long_message;
   for (int i = 0; i < 1200; ++i) long_message += "word ";

@@ -179,6 +179,7 @@ TEST_F(Chat, SettingsAreThoseOfTheOptions) {
     EXPECT_CONTAINS(finished.err, advice);
   }
   const std::string question = "Once upon a time\n";
+  EXPECT_EQ(chat("/set temperature 2\n/set greedy\n" + question).out, chat(question).out);
   EXPECT_EQ(chat("/set temperature 2\n/set seed 7\n" + question).out,
             run(kNoMpirun,
                 {"chat", "--template", template_, "--temperature", "2", "--seed", "7", "--max-tokens", "40"},

@@ -98,6 +98,8 @@ TEST(Lora, IsRefusedByName) {
   expect_one_line(generate({"--lora", "tuned=/nowhere"}), 1, "found nothing at \"/nowhere\"");
   expect_one_line(generate({"--lora", lora, "--lora", lora}), 1, "expected a unique name");
   expect_one_line(generate({"--lora", lora, "--adapter", "french"}), 1, "there is no adapter french");
+  expect_one_line(generate({"--adapter", "french"}), 1,
+                  "there is no adapter french: expected one of --lora, found none; open it with --lora");
 }
 
 }  // namespace

@@ -148,6 +148,10 @@ TEST(Inspect, ABareConfigIsEnough) {
   const Finished finished = run(kNoMpirun, {"inspect", "--model", config});
   expect_success(finished);
   EXPECT_CONTAINS(finished.out, "num_key_value_heads       4 (GQA)");
+  EXPECT_EQ(finished.err, "");
+  const Finished longer = run(kNoMpirun, {"inspect", "--model", config, "--context", "4194304"});
+  EXPECT_EQ(longer.status, 0);
+  EXPECT_CONTAINS(longer.err, "tokens, found --context 4194304; give --context up to");
 }
 
 // Imitates a clone without Git LFS, and an interrupted download. Both have an index and one complete file.

@@ -171,10 +171,37 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"bench", "--synthetic", "a", "--model", "b"}, "--model names a checkpoint; leave out one of them"},
       {{"tokenize", "--model", "a", "--jsonl", "text"}, "but a TEXT is given; leave out one of them"},
       {{"kv-store", "x", "--prune-days", "-1"}, "expected a number above 0, up to 36500, found -1"},
+      {{"serve", "--kv-store-min", "8"}, "expected --kv-store DIR with --kv-store-min, found none; add it"},
+      {{"serve", "--kv-store-size", "5"}, "expected --kv-store DIR with --kv-store-size, found none; add it"},
+      {{"generate", "--prompt", "x", "--greedy", "--temperature", "0.7"},
+       "expected --greedy or a --temperature above 0, found both; leave one of the two out"},
+      {{"serve", "--cors-origins", "chat.example.com"},
+       "--cors-origins: expected SCHEME://HOST or SCHEME://HOST:PORT, as in https://chat.example.com, or *, "
+       "found chat.example.com"},
+      {{"serve", "--cors-origins", "*,https://chat.example.com/page"}, "found https://chat.example.com/page"},
+      {{"serve", "--cors-origins", "https://*.example.com"}, "found https://*.example.com"},
+      {{"serve", "--allowed-hosts", "llm.example.com,http://llm.example.com"},
+       "--allowed-hosts: expected a host's name, as in llm.example.com, or *, found http://llm.example.com"},
+      {{"serve", "--allowed-hosts", "llm.example.com/v1"}, "found llm.example.com/v1"},
       {{"serve", "--kv-store-size", "-1"},
        "expected a number of gigabytes above 0, up to 1000000000, found -1"},
   };
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
+}
+
+// Any folder has subfolders.
+TEST(Usage, KvStoreSaysIfAFolderHasNoStoredPrompts) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.path();
+  EXPECT_EQ(run(kNoMpirun, {"kv-store", path}).err, "");
+  std::filesystem::create_directories(folder.path() / "music");
+  const Finished listed = run(kNoMpirun, {"kv-store", path});
+  EXPECT_EQ(listed.status, 0);
+  EXPECT_EQ(listed.out, "");
+  EXPECT_CONTAINS(listed.err, "expected a folder of --kv-store, found other files in " + path);
+  const Finished pruned = run(kNoMpirun, {"kv-store", path, "--prune-model", "qwen"});
+  EXPECT_EQ(pruned.status, 0);
+  EXPECT_CONTAINS(pruned.err, "--prune-model removes nothing: expected the name of an entry in " + path);
 }
 
 TEST(Usage, AnEmptyNameIsAnError) {

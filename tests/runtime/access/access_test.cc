@@ -69,6 +69,17 @@ TEST(Access, ComparesKeysAsAWhole) {
   EXPECT_FALSE(equal_in_constant_time("abc", ""));
 }
 
+// The log contains the codes.
+TEST(Access, RefusalsHaveCodes) {
+  const auto code = [](HttpHeaders headers) {
+    HttpRequest request;
+    request.headers = std::move(headers);
+    return Access({}).refusal(request, true).value_or(ApiError{}).code;
+  };
+  EXPECT_EQ(code({{"host", "evil.example.com"}}), "host_not_allowed");
+  EXPECT_EQ(code({{"host", "localhost"}, {"origin", "https://evil.example.com"}}), "origin_not_allowed");
+}
+
 // A web page can make its own name resolve to this machine.
 TEST(Access, RejectsForeignHostNames) {
   const Access access({.hosts = {"gpu.example.com"}});

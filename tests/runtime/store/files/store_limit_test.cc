@@ -143,16 +143,17 @@ TEST_F(StoreLimit, PruningKeepsForeignFolders) {
 // Opening a pipe would block until another process opens it.
 TEST_F(StoreLimit, ListsAndPrunesFoldersWithPipes) {
   const StoredConversation chat(folder_, 1, 1);
-  const std::filesystem::path other = directory_.path() / "other";
+  const std::filesystem::path other = directory_.path() / std::string(32, 'f');
   std::filesystem::create_directories(other);
+  std::filesystem::create_directories(directory_.path() / "foreign");
   for (const std::filesystem::path& pipe :
        {other / StoreFolder::kDescription, folder_.path() / "abc.tmp", directory_.path() / "size",
         directory_.path() / "lock", folder_.path_of(PromptId{}, "k0h0")})
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   const std::vector<StoreSummary> stores = summarize_stores(directory_.path());
   ASSERT_EQ(stores.size(), 2U);
-  EXPECT_EQ(stores[0].bytes, run_bytes_);
-  EXPECT_EQ(stores[1].description, "");
+  EXPECT_EQ(stores[0].description, "");
+  EXPECT_EQ(stores[1].bytes, run_bytes_);
   EXPECT_GT(store_limit(directory_.path(), 0), 0U);
   EXPECT_EQ(shrink_store(directory_.path(), 1), 0U) << "the lock is not a file";
   folder_.remove_abandoned();
