@@ -6,8 +6,8 @@
 #include "model/files/has_file.h"
 #include "model/files/printable.h"
 #include "model/kernels/attention_scratch.h"
+#include "model/weights/adapters/adapter_form.h"
 #include "model/weights/adapters/merged_checkpoint.h"
-#include "model/weights/gguf/gguf_files.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/synthetic/synthetic_blocks.h"
 #include "model/weights/synthetic/synthetic_scaled.h"
@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <set>
 #include <string>
@@ -354,32 +353,11 @@ std::unique_ptr<WeightSource> open_tensors(const EnginePlan& plan) {
 
 }  // namespace
 
-namespace {
-
-// GGUF files of some families have factors of the model in their weights, and adapters in GGUF have them,
-// too.
-void require_the_same_factors(const EnginePlan& plan, const Family& family) {
-  if (family.gguf.fold_factors == nullptr) return;
-  const bool is_gguf = find_gguf(plan.options.model).has_value();
-  for (const AdapterOptions& adapter : plan.options.adapters) {
-    const bool is_folder = std::filesystem::is_directory(adapter.path);
-    require<ConfigError>(
-        is_folder != is_gguf,
-        "cannot use the adapter {} with {}: GGUF files of {} have factors of the model in their weights, so "
-        "expected {}; give such an adapter, or merge it into the Hugging Face folder (tp-infer quantize "
-        "--lora)",
-        printable(adapter.name), printable(plan.options.model.string()), family.gguf.architecture,
-        is_gguf ? "an adapter in GGUF, found a folder" : "a folder in PEFT's layout, found a GGUF file");
-  }
-}
-
-}  // namespace
-
 // A multi-token prediction layer drafts without adapters: the model checks its draft tokens anyway.
 std::unique_ptr<WeightSource> with_adapters(const EnginePlan& plan, std::unique_ptr<WeightSource> weights) {
   if (plan.options.adapters.empty() || plan.next_token) return weights;
   const Family& family = family_of(plan.config.architecture);
-  require_the_same_factors(plan, family);
+  require_form_of_model(plan.options.adapters, plan.options.model, family.gguf);
   const std::string& architecture = family.gguf.architecture_of(plan.config);
   const ModelSpec spec = plan.spec();
   auto adapters = std::make_shared<Adapters>(plan.options.adapters, spec, architecture);
