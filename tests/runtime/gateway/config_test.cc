@@ -92,7 +92,8 @@ TEST(GatewayConfig, RefusesWhatIsNoListOfCommands) {
 
 TEST(GatewayConfig, NamesThePlaceOfASyntaxError) {
   const std::string error = error_of("{\"commands\": [\n  [\"a\" \"b\"]]}");
-  EXPECT_TRUE(error.starts_with("gateway.json: expected a JSON object (parse error at line 2, column ")) << error;
+  EXPECT_TRUE(error.starts_with("gateway.json: expected a JSON object (parse error at line 2, column "))
+      << error;
   EXPECT_NE(error.find("expected a comma or ], found a text"), std::string::npos) << error;
 }
 
