@@ -85,7 +85,8 @@ void use_adapter(const std::filesystem::path& path, const ModelSpec& spec, const
   adapters.fingerprint();
   for (const Adapter& adapter : adapters.all()) read_matrices(adapter);
   const MergedCheckpoint merged(std::make_unique<ZeroWeights>(), adapters, spec);
-  for (const auto& [name, shape] : ZeroWeights().shapes()) {
+  const ZeroWeights zeros;
+  for (const auto& [name, shape] : zeros.shapes()) {
     expect_error_or_none([&, &name = name, &shape = shape] {
       merged.expect(name, shape, "");
       read_last(shape, [&](const TensorSlice& slice, TensorView<float> out) {

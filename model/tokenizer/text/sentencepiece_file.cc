@@ -1,5 +1,6 @@
 #include "model/tokenizer/text/sentencepiece_file.h"
 
+#include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/text/vocabulary.h"
 #include "tp/internal/require.h"
 
@@ -126,6 +127,11 @@ SentencePieceFile read_sentencepiece_file(const fs::path& path) {
       "{}: the tokenizer has {} tokens, expected 1 to {}; the file may be damaged: get it "
       "again",
       path.string(), file.pieces.size(), kMaxVocabularySize - 1);
+  for (std::size_t id = 0; id < file.pieces.size(); ++id) {
+    require<CheckpointError>(
+        utf8::is_valid(file.pieces[id].text),
+        "{}: token {} is not UTF-8, expected text; the file may be damaged: get it again", path.string(), id);
+  }
   file.bos = token_or_none(processor->bos_id());
   file.eos = token_or_none(processor->eos_id());
   file.unknown = processor->unk_id();

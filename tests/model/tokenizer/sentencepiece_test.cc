@@ -3,8 +3,10 @@
 #include "model/tokenizer/tokenizer.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tp/error.h"
 
 #include <cstring>
+#include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -161,6 +163,22 @@ TEST(TokenizerModel, GivesTheLibrarysIdsForEveryKind) {
     std::vector<std::string> texts;
     for (int i = 0; i < 60; ++i) texts.push_back(random_text_of_letters(random));
     ASSERT_NO_FATAL_FAILURE(expect_same_ids(folder.path() / "tokenizer.model", texts));
+  }
+}
+
+// Decoded texts would be broken.
+TEST(TokenizerModel, RefusesTokensThatAreNotUtf8) {
+  const testing::TemporaryFolder folder;
+  TestedModel model;
+  model.add("<unk>", 0, 2);
+  model.add("a", -1);
+  model.add("b\xC0", -2);
+  folder.write("tokenizer.model", model.file());
+  try {
+    Tokenizer::load(folder.path() / "tokenizer.model");
+    ADD_FAILURE() << "the file was taken";
+  } catch (const CheckpointError& error) {
+    EXPECT_NE(std::string(error.what()).find("token 2 is not UTF-8"), std::string::npos) << error.what();
   }
 }
 
