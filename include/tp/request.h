@@ -38,7 +38,7 @@ struct SamplingParams {
   float frequency_penalty = 0.0F;       // subtracted from a token's logit each time the token is generated
   std::optional<std::uint64_t> seed{};  // unset: each request gets a random seed
   int logprobs = -1;  // n: log-probabilities of the chosen token and the n most likely tokens; -1: none
-  std::vector<LogitBias> logit_bias{};  // each bias must be finite
+  std::vector<LogitBias> logit_bias{};  // each bias must be finite; at most 16384
 
   bool greedy() const { return temperature == 0.0F; }
 
@@ -77,8 +77,8 @@ struct Request {
   int n = 1;                // number of continuations, 1 to kMaxSamples; they share the prompt's cache blocks
   int min_tokens = 0;       // minimum number of generated tokens, <= max_tokens
   bool ignore_eos = false;  // whether to continue after an end-of-sequence token
-  std::vector<TokenId> stop_token_ids{};    // additional tokens that end a continuation
-  std::vector<std::string> stop{};          // texts that end a continuation
+  std::vector<TokenId> stop_token_ids{};  // additional tokens that end a continuation; at most 1024
+  std::vector<std::string> stop{};  // texts that end a continuation; at most 256 of 1024 bytes, 64 KiB in all
   bool include_stop_str_in_output = false;  // whether the stop text stays in the continuation
   // First token of every continuation; unset: from the model's files (forced_bos_token_id).
   std::optional<TokenId> forced_first{};
@@ -86,7 +86,8 @@ struct Request {
   // All events arrive when the search ends. Cannot be combined with stop texts, constraints or random
   // sampling.
   std::optional<BeamSearch> beam_search{};
-  // Texts and token sequences that a continuation must not contain. Texts need a tokenizer.
+  // Texts and token sequences that a continuation must not contain. Texts need a tokenizer. At most 1024
+  // texts of 64 KiB in all, and 1024 sequences of 65536 tokens in all.
   std::vector<std::string> bad_words{};
   std::vector<std::vector<TokenId>> bad_words_ids{};
   // A constraint on the whole continuation; needs a tokenizer. A token is allowed only if the continuation

@@ -71,7 +71,7 @@ struct GatewayFlags {
   GatewayConfig models() const {
     GatewayConfig models = config.empty() ? config_of({command}) : read_gateway_config(config);
     require_serve(models);
-    require_other_port(models, static_cast<std::uint16_t>(port));
+    require_other_port(models, host, static_cast<std::uint16_t>(port));
     return models;
   }
 
@@ -97,8 +97,7 @@ void reload(Gateway& gateway, const GatewayFlags& flags) {
   try {
     if (const auto read_keys = flags.access.key_reader()) {
       ApiKeys keys = read_keys();
-      say(fmt::format("tp-infer gateway: {} valid now",
-                      keys.size() == 1 ? "1 API key is" : fmt::format("{} API keys are", keys.size())));
+      say("tp-infer gateway: " + valid_keys_text(keys.size()));
       gateway.set_keys(std::move(keys));
     }
   } catch (const std::exception& error) {
@@ -112,24 +111,25 @@ void reload(Gateway& gateway, const GatewayFlags& flags) {
 }
 
 void require_right_use(const GatewayFlags& flags) {
-  require<ConfigError>(
+  require<CLI::ValidationError>(
       flags.config.empty() != flags.command.empty(),
       "expected a command after -- or --config FILE, found {}; for example: tp-infer gateway -- "
       "mpirun -np 4 tp-infer serve --model DIR",
       flags.config.empty() ? "neither" : "both");
-  require<ConfigError>(!launched_rank().by_mpirun,
-                       "expected a start without mpirun, found one by mpirun, which cannot start another "
-                       "mpirun; write mpirun after --: tp-infer gateway -- mpirun -np 4 tp-infer serve "
-                       "--model DIR");
+  const LaunchedRank launched = launched_rank();
+  require<CLI::ValidationError>(
+      !launched.by_mpirun && launched.size == 1,
+      "expected a start without mpirun, found one by mpirun, which cannot start another mpirun; write mpirun "
+      "after --: tp-infer gateway -- mpirun -np 4 tp-infer serve --model DIR");
 }
 
 // Returns the exit status.
 int run(const GatewayFlags& flags) {
+  require_right_use(flags);
   std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the gateway
   ShutdownSignals signals({SIGHUP});
   GatewayOptions options;
   try {
-    require_right_use(flags);
     options = flags.options();
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer gateway: {}", error.what()));
@@ -176,8 +176,9 @@ void add_gateway_command(CLI::App& app, int& status) {
               "Longest time until a server is ready; then the next command is tried");
   options.add("--hang-seconds", flags->hang_seconds, "SECONDS", whole_number(1, 86400),
               "Longest step, and longest time without an answer from rank 0; then the server is restarted");
-  options.add("--drain-seconds", flags->drain_seconds, "SECONDS", whole_number(0, 86400),
-              "Seconds that running requests get to finish before the server ends");
+  options.add(
+      "--drain-seconds", flags->drain_seconds, "SECONDS", whole_number(0, 86400),
+      "Seconds that running requests get to finish before the server ends; passed on to tp-infer serve");
   options.add("--keep-bytes", flags->keep_bytes, "N", whole_number(1),
               "Maximum total size of the requests that the gateway keeps, in bytes");
   options.add("--max-queue", flags->max_queue, "N", whole_number(1),

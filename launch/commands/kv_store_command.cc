@@ -5,6 +5,7 @@
 #include "launch/ranks/on_first_rank.h"
 #include "model/files/parse_number.h"
 #include "model/files/printable.h"
+#include "runtime/store/files/store_folder.h"
 #include "runtime/store/files/store_limit.h"
 #include "runtime/text/format_bytes.h"
 
@@ -72,7 +73,8 @@ void prune(const KvStoreArguments& arguments, ResultOutput& output) {
 // A folder of --kv-store has a file with its maximum size.
 bool is_foreign(const std::filesystem::path& folder) {
   std::error_code error;
-  return !std::filesystem::exists(folder / "size", error) && !std::filesystem::is_empty(folder, error);
+  return !std::filesystem::exists(folder / StoreFolder::kSize, error) &&
+         !std::filesystem::is_empty(folder, error);
 }
 
 void list_or_prune(const KvStoreArguments& arguments) {

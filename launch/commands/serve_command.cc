@@ -110,8 +110,7 @@ struct ServePreparation {
 void reload_keys(Server& server, bool is_asked) {
   try {
     if (const std::optional<std::size_t> count = server.reload_keys(); count && is_asked)
-      print_message(fmt::format("tp-infer: {} valid now",
-                                *count == 1 ? "1 API key is" : fmt::format("{} API keys are", *count)));
+      print_message("tp-infer: " + valid_keys_text(*count));
   } catch (const ConfigError& error) {
     print_message(fmt::format("tp-infer: the server keeps its API keys: {}", error.what()));
   }

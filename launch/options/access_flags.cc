@@ -55,6 +55,10 @@ CLI::Validator origin_name() {
 
 }  // namespace
 
+std::string valid_keys_text(std::size_t count) {
+  return fmt::format("{} valid now", count == 1 ? "1 API key is" : fmt::format("{} API keys are", count));
+}
+
 bool is_loopback(const std::string& host) {
   return host.starts_with("127.") || host == "::1" || host == "localhost";
 }

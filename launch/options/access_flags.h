@@ -4,6 +4,7 @@
 #include "launch/common/option_group.h"
 #include "runtime/access/access.h"
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@ namespace tp {
 
 // Whether only programs on this machine can reach a server at the address.
 bool is_loopback(const std::string& host);
+
+// "2 API keys are valid now"
+std::string valid_keys_text(std::size_t count);
 
 struct AccessFlags {
   std::vector<std::string> api_keys;

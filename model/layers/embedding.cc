@@ -67,8 +67,7 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
 void VocabParallelEmbedding::add_type(const StepContext& step, std::size_t row, TensorView<float> out) const {
   if (types_.size() == 0) return;
   const std::size_t type = step.batch.types.empty() ? 0 : step.batch.types[row];
-  const float* const vector = types_.data() + type * out.columns();
-  for (std::size_t i = 0; i < out.columns(); ++i) out(0, i) += vector[i];
+  kernels::add(TensorView<const float>(types_.data() + type * out.columns(), 1, out.columns()), out);
 }
 
 TensorView<float> LmHead::operator()(TensorView<const float> hidden, const StepContext& step) const {

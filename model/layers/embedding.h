@@ -46,10 +46,10 @@ class VocabShard {
 // a sum of two addends has the same bits on any number of ranks, but one of three doesn't.
 class VocabParallelEmbedding {
  public:
-  // `scale` multiplies token vectors. `positions`, `types` and `projection` may be null; `projection` must
-  // have no bias. `first_position`: the table row of position 0. `types`: [token_types, vector size] of the
-  // result, or empty. `axial`: set only on the rank that adds
-  // axial positions. `sinusoidal`: whether to add sines and cosines of positions. `adapters`: of `tokens`.
+  // `scale` multiplies token vectors. `positions` and `projection` may be null; `projection` must have no
+  // bias. `first_position`: the table row of position 0. `types`: [token types, size of the result], or
+  // empty. `axial`: set only on the rank that adds axial positions. `sinusoidal`: whether to add sines and
+  // cosines of positions. `adapters`: of `tokens`.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
                          std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0,
                          Buffer<float> types = {},

@@ -11,6 +11,7 @@
 #include "model/tokenizer/embed_vocabulary.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/adapters/adapter_form.h"
 #include "model/weights/adapters/merged_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
 #include "tp/internal/require.h"
@@ -61,7 +62,9 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   values_.text("general.name", name);
   write_hyperparameters(config, spec_, name, values_);
   source_ = open_checkpoint(folder);
-  const std::string& architecture = family_of(config.architecture).gguf.architecture_of(config);
+  const GgufFamily& family = family_of(config.architecture).gguf;
+  const std::string& architecture = family.architecture_of(config);
+  require_form_of_model(adapters, folder, family);
   if (!adapters.empty())
     source_ = std::make_unique<MergedCheckpoint>(std::move(source_), Adapters(adapters, spec_, architecture),
                                                  spec_);

@@ -8,8 +8,7 @@ namespace tp {
 // The text of an error for a rank that has no more memory.
 inline constexpr const char* kRankOutOfMemory =
     "out of memory; use more ranks or hosts, use a smaller cache (`cache_tokens`), or raise the limit "
-    "(ulimit "
-    "-v)";
+    "(ulimit -v)";
 
 // Whether an allocation failed, or a container would be larger than any memory.
 bool is_out_of_memory(const std::exception& error);

@@ -1,15 +1,12 @@
 #include "runtime/access/api_keys.h"
 
+#include "model/files/small_file.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 #include <map>
-#include <system_error>
 #include <utility>
 
 namespace tp {
@@ -74,18 +71,7 @@ ApiKeys parse_api_keys(std::string_view text, const std::string& where) {
 
 ApiKeys read_api_keys(const std::filesystem::path& file) {
   const std::string where = file.string() + " of --api-key-file";
-  std::error_code ignored;
-  require<ConfigError>(!std::filesystem::is_directory(file, ignored),
-                       "cannot read {}: expected a file, found a folder; did Docker create it because the "
-                       "file did not exist?",
-                       where);
-  std::ifstream stream(file, std::ios::binary);
-  require<ConfigError>(stream.is_open(), "cannot read {}: {}", where, std::strerror(errno));
-  std::string text(kMaxFile + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  require<ConfigError>(text.size() <= kMaxFile, "{}: expected at most {} bytes, found more", where, kMaxFile);
-  return parse_api_keys(text, where);
+  return parse_api_keys(small_file_text(file, where, kMaxFile), where);
 }
 
 std::optional<std::string> name_of_key(const ApiKeys& keys, std::string_view key) {

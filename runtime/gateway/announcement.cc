@@ -63,6 +63,8 @@ Announcement parse_announcement(std::string_view text) {
   }
 }
 
+bool is_wildcard(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
+
 std::string secret_in(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 
 }  // namespace tp

@@ -2,18 +2,16 @@
 
 #include "model/files/parse_number.h"
 #include "model/files/printable.h"
+#include "model/files/small_file.h"
 #include "model/files/strict_json.h"
+#include "runtime/gateway/announcement.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -160,30 +158,37 @@ Json parse(std::string_view text, const std::string& where) {
   }
 }
 
-// Whether the words before `serve` may start the server on another host, where the gateway's port is free.
-bool may_run_elsewhere(const std::vector<std::string>& command) {
-  static const std::set<std::string> kWords = {"--host",     "-host",     "-H",           "-hosts",
-                                               "--hostfile", "-hostfile", "-machinefile", "--machinefile",
-                                               "-f",         "srun",      "ssh"};
-  return std::any_of(command.begin(), std::ranges::find(command, "serve"), [](const std::string& argument) {
-    return kWords.contains(argument) || kWords.contains(std::filesystem::path(argument).filename());
-  });
+// Whether the server starts on this host: the program itself, or mpirun without options that name hosts.
+bool runs_here(const std::vector<std::string>& command) {
+  static const std::set<std::string> kPrograms = {"tp-infer", "mpirun", "mpiexec"};
+  static const std::set<std::string> kOfHosts = {
+      "--host",       "-host",         "-H",  "-hosts",     "--hostfile",         "-hostfile",
+      "-machinefile", "--machinefile", "-rf", "--rankfile", "--default-hostfile", "-f"};
+  const bool names_hosts =
+      std::any_of(command.begin(), std::ranges::find(command, "serve"),
+                  [](const std::string& word) { return kOfHosts.contains(word.substr(0, word.find('='))); });
+  return kPrograms.contains(std::filesystem::path(command.front()).filename()) && !names_hosts;
 }
 
-// Whether the server's option --port names this port.
-bool has_port(const std::vector<std::string>& command, std::uint16_t port) {
-  constexpr std::string_view kOption = "--port";
-  for (auto argument = std::ranges::find(command, "serve"); argument != command.end(); ++argument) {
-    std::string_view value = *argument;
-    if (value == kOption && argument + 1 != command.end())
-      value = *(argument + 1);
-    else if (value.starts_with(std::string(kOption) + "="))
-      value.remove_prefix(kOption.size() + 1);
-    else
-      continue;
-    if (parse_number<std::uint16_t>(value) == port) return true;
+// The last value of the server's option; empty: none.
+std::string_view option_of_server(const std::vector<std::string>& command, std::string_view option) {
+  std::string_view last;
+  for (auto word = std::ranges::find(command, "serve"); word != command.end(); ++word) {
+    std::string_view value = *word;
+    if (value == option && word + 1 != command.end())
+      last = *(word + 1);
+    else if (value.starts_with(option) && value.substr(option.size()).starts_with('='))
+      last = value.substr(option.size() + 1);
   }
-  return false;
+  return last;
+}
+
+// Whether the server would listen where the gateway does. Without --host, a server listens at the address
+// that reaches the gateway.
+bool collides(const std::vector<std::string>& command, const std::string& host, std::uint16_t port) {
+  if (port == 0 || parse_number<std::uint16_t>(option_of_server(command, "--port")) != port) return false;
+  const std::string own(option_of_server(command, "--host"));
+  return (own.empty() || own == host || is_wildcard(own) || is_wildcard(host)) && runs_here(command);
 }
 
 // Rules about several models together.
@@ -262,21 +267,7 @@ GatewayConfig parse_gateway_config(std::string_view text, const std::string& whe
 }
 
 GatewayConfig read_gateway_config(const std::filesystem::path& file) {
-  std::error_code ignored;
-  require<ConfigError>(!std::filesystem::is_directory(file, ignored),
-                       "cannot read {} of --config: expected a file, found a folder; did Docker create it "
-                       "because the file did not exist?",
-                       file.string());
-  std::ifstream stream(file, std::ios::binary);
-  require<ConfigError>(stream.is_open(), "cannot read {} of --config: {}", file.string(),
-                       std::strerror(errno));
-  std::string text(kMaxFile + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  require<ConfigError>(!stream.bad(), "cannot read {} of --config: {}", file.string(), std::strerror(errno));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  require<ConfigError>(text.size() <= kMaxFile, "{} of --config: expected at most {} bytes, found more",
-                       file.string(), kMaxFile);
-  return parse_gateway_config(text, file.string());
+  return parse_gateway_config(small_file_text(file, file.string() + " of --config", kMaxFile), file.string());
 }
 
 void require_serve(const GatewayConfig& config) {
@@ -295,11 +286,11 @@ void require_serve(const GatewayConfig& config) {
   }
 }
 
-void require_other_port(const GatewayConfig& config, std::uint16_t port) {
+void require_other_port(const GatewayConfig& config, const std::string& host, std::uint16_t port) {
   for (const ModelEntry& entry : config) {
     for (const std::vector<std::string>& command : entry.commands) {
       require<ConfigError>(
-          port == 0 || !has_port(command, port) || may_run_elsewhere(command),
+          !collides(command, host, port),
           "expected a server without the gateway's own --port {}, found {}; leave --port out "
           "after serve: the server chooses a free port",
           port, printable(fmt::format("{}", fmt::join(command, " "))));

@@ -53,7 +53,8 @@ GatewayConfig read_gateway_config(const std::filesystem::path& file);
 
 // Throws ConfigError if a command runs tp-infer with another subcommand than serve. Scripts are not read.
 void require_serve(const GatewayConfig& config);
-// Throws ConfigError if a server on the gateway's host would listen at the gateway's port. 0: any free port.
-void require_other_port(const GatewayConfig& config, std::uint16_t port);
+// Throws ConfigError if a server on the gateway's host would listen at the gateway's address. `host`, `port`:
+// of the gateway; port 0: any free port.
+void require_other_port(const GatewayConfig& config, const std::string& host, std::uint16_t port);
 
 }  // namespace tp

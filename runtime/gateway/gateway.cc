@@ -48,6 +48,7 @@ bool only_reads(const HttpRequest& request) { return request.method != "POST"; }
 constexpr const char* kNoObject = "expected a JSON object in the body, found another text";
 
 bool begins_object(std::string_view body) {
+  if (body.starts_with("\xEF\xBB\xBF")) body.remove_prefix(3);  // a byte order mark
   const std::size_t begin = body.find_first_not_of(" \t\r\n");
   return begin != body.npos && body[begin] == '{';
 }
@@ -144,7 +145,7 @@ HttpDecision Gateway::route(HttpRequest& head) {
 std::optional<HttpDecision> Gateway::route_own(HttpRequest& head) {
   const std::string_view path = head.path();
   if (path.starts_with(kAnnouncePath)) {
-    head.max_body = kMaxAnnouncement;
+    head.max_body = models_->expects(secret_in(path)) ? kMaxAnnouncement : kNoBodyBytes;
     return calling(&Gateway::take_announcement);
   }
   if (short_path(head) == "/health") {

@@ -117,7 +117,8 @@ std::string metrics_report(const Models& models) {
            [](const GatewayModel& model) { return model.supervisor->restarts(); });
   text.add("resumed_answers_total", "counter", "Answers continued after tokens of an earlier job.",
            [](const GatewayModel& model) { return model.dispatcher->resumed(); });
-  text.add("lost_seconds_total", "counter", "Seconds between a loss and the next ready job.",
+  text.add("lost_seconds_total", "counter",
+           "Seconds between a loss and the next ready job or the stop of the model.",
            [](const GatewayModel& model) { return model.supervisor->lost_seconds(); });
   text.add("kept_requests", "gauge", "Requests that wait or are in progress.",
            [](const GatewayModel& model) { return model.dispatcher->kept_requests(); });

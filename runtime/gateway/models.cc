@@ -106,6 +106,11 @@ void Models::tick() {
   http_.post_after(kArrangeEvery, [this] { tick(); });
 }
 
+bool Models::expects(std::string_view secret) const {
+  return std::ranges::any_of(models_,
+                             [&](const ModelPointer& model) { return model->supervisor->expects(secret); });
+}
+
 bool Models::announced(std::string_view secret, const Announcement& announcement, const std::string& client) {
   return std::ranges::any_of(models_, [&](const ModelPointer& model) {
     return model->supervisor->announced(secret, announcement, client);

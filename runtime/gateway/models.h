@@ -46,6 +46,8 @@ class Models {
 
   // Starts the models that always run.
   void start();
+  // Whether a job that was started has this secret.
+  bool expects(std::string_view secret) const;
   // Whether a job has this secret. It is ready now.
   bool announced(std::string_view secret, const Announcement& announcement, const std::string& client);
 

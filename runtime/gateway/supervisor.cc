@@ -37,8 +37,6 @@ std::string new_secret() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
-bool is_wildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
-
 // 0, 1, 2, 4, ... seconds.
 Supervisor::Clock::duration pause_after(std::size_t failures) {
   const double seconds =

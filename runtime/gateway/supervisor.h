@@ -58,6 +58,8 @@ class Supervisor {
   void start();
   // Drains the job. Starts no other until start().
   void stop();
+  // Whether the current job has this secret.
+  bool expects(std::string_view secret) const { return job_ && secret == secret_; }
   // A job announces itself from this address. Returns false if the secret is not that of the current job.
   bool announced(std::string_view secret, Announcement announcement, const std::string& client);
   // A connection to the job broke, so asks for its health at once.

@@ -45,7 +45,7 @@ std::string shown_words(const std::string& text) {
 }
 
 // The name of a member, which a client may have invented.
-std::string shown_param(const LoggedRequest& request) { return printable(request.param.substr(0, 64)); }
+std::string param_of(const LoggedRequest& request) { return request.param.substr(0, 64); }
 
 // A few words of this server, which may quote a client.
 std::string shown_reason(const LoggedRequest& request) { return printable(request.reason); }
@@ -63,7 +63,7 @@ Json json_of(const LoggedRequest& request) {
     line["queued_seconds"] = rounded(request.queued);
     line["first_token_seconds"] = rounded(request.first_token);
   }
-  if (!request.param.empty()) line["param"] = shown_param(request);
+  if (!request.param.empty()) line["param"] = printable(param_of(request));
   if (!request.reason.empty()) line["reason"] = shown_reason(request);
   if (!request.warnings.empty()) line["warnings"] = request.warnings;
   return line;
@@ -81,7 +81,7 @@ std::string log_line(const LoggedRequest& request) {
   }
   line += fmt::format(" total={:.3f}s", request.total);
   if (!request.request_id.empty()) line += fmt::format(" request={}", shown_value(request.request_id));
-  if (!request.param.empty()) line += " param=" + shown_value(shown_param(request));
+  if (!request.param.empty()) line += " param=" + shown_value(param_of(request));
   if (!request.reason.empty()) line += " " + shown_words(request.reason);
   for (const std::string& warning : request.warnings) line += "; warning: " + shown_words(warning);
   return line;

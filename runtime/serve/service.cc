@@ -38,9 +38,6 @@ std::optional<std::string> Service::adapter_of(const std::string& asked) const {
                       .code = "model_not_found"});
 }
 
-// The gateway checks keys, and the server may listen at an address of a network.
-bool Service::is_for_gateway_only() const { return !options.gateway_secret.empty() && !access.has_keys(); }
-
 HttpHeaders Service::headers_for(const HttpRequest& request) const {
   return access.origins().headers(request);
 }
@@ -52,7 +49,9 @@ void Service::respond_json(HttpExchange& exchange, int status, const nlohmann::o
 std::optional<ApiError> Service::refusal(HttpRequest& request, bool is_public) const {
   try {
     const bool is_from_gateway = is_of_gateway(request);
-    if (!is_from_gateway && !is_public && is_for_gateway_only()) return not_of_gateway();
+    // The gateway checks keys, and the server may listen at an address of a network.
+    const bool is_for_gateway_only = !options.gateway_secret.empty() && !access.has_keys();
+    if (!is_from_gateway && !is_public && is_for_gateway_only) return not_of_gateway();
     const std::string_view client = request.header(gateway_header::kClient);
     if (is_from_gateway && !client.empty()) request.client = client;  // possibly a trusted proxy
     const bool may_lack_key = access.identify(request) || is_public;

@@ -96,8 +96,6 @@ struct Service {
   // gateway has checked the request, only its key is checked again, because this server may have keys of its
   // own. A server without keys answers others than its gateway only at public paths.
   std::optional<ApiError> refusal(HttpRequest& request, bool is_public) const;
-  // Whether only the gateway may use this server: there is one, and the server has no keys of its own.
-  bool is_for_gateway_only() const;
   // Reads the file of keys again. Returns the number of valid keys; nullopt without a file. Throws
   // ConfigError, and keeps its keys.
   std::optional<std::size_t> reload_keys();

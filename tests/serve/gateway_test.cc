@@ -230,7 +230,9 @@ TEST(Gateway, RefusesWrongUseWithTheStatusOfAUsageError) {
   Process process(command_line(2, {"gateway", "--", "tp-infer", "serve"}));
   const Finished ended = process.finish();
   EXPECT_EQ(ended.status, 2) << ended.err;
-  EXPECT_NE(ended.err.find("write mpirun after --"), std::string::npos) << ended.err;
+  const std::size_t first = ended.err.find("write mpirun after --");
+  EXPECT_NE(first, std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("write mpirun after --", first + 1), std::string::npos) << ended.err;
 }
 
 // Without these headers, a browser hides the response from a page.

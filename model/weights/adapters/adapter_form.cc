@@ -4,6 +4,8 @@
 #include "model/weights/gguf/gguf_files.h"
 #include "tp/internal/require.h"
 
+#include <system_error>
+
 namespace tp {
 
 void require_form_of_model(std::span<const AdapterOptions> adapters, const std::filesystem::path& model,
@@ -11,13 +13,17 @@ void require_form_of_model(std::span<const AdapterOptions> adapters, const std::
   if (family.fold_factors == nullptr) return;
   const bool is_gguf = find_gguf(model).has_value();
   for (const AdapterOptions& adapter : adapters) {
+    std::error_code ignored;  // Adapters reports missing files
+    const bool differs = is_gguf ? std::filesystem::is_directory(adapter.path, ignored)
+                                 : std::filesystem::is_regular_file(adapter.path, ignored);
     require<ConfigError>(
-        std::filesystem::is_directory(adapter.path) != is_gguf,
+        !differs,
         "cannot use the adapter {} with {}: GGUF files of {} have factors of the model in their weights, so "
-        "expected {}; give such an adapter, or merge it into the Hugging Face folder (tp-infer quantize "
-        "--lora)",
+        "expected {}",
         printable(adapter.name), printable(model.string()), family.architecture,
-        is_gguf ? "an adapter in GGUF, found a folder" : "a folder in PEFT's layout, found a GGUF file");
+        is_gguf ? "an adapter in GGUF, found a folder; give such an adapter, or merge the folder into the "
+                  "Hugging Face checkpoint (tp-infer quantize --lora)"
+                : "a folder in PEFT's layout, found a GGUF file; give the folder that it was made of");
   }
 }
 

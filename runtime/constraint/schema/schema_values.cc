@@ -21,6 +21,7 @@ void append_number(double value, std::string& key) {
     key += fmt::format("{}", static_cast<std::uint64_t>(value));
 }
 
+// Appends a text that equal values share.
 void append_key(const SchemaJson& value, std::string& key) {
   if (value.is_number_float()) {
     append_number(value.get<double>(), key);
@@ -49,12 +50,6 @@ void append_key(const SchemaJson& value, std::string& key) {
 
 }  // namespace
 
-std::string value_key(const SchemaJson& value) {
-  std::string key;
-  append_key(value, key);
-  return key;
-}
-
 ValueSet::ValueSet(const SchemaJson& list, LanguageBudget& budget) : budget_(&budget) {
   for (const SchemaJson& value : list) insert(value);
 }
@@ -68,7 +63,8 @@ bool ValueSet::meets(const ValueSet& other) const {
 
 std::string ValueSet::key_of(const SchemaJson& value) const {
   constexpr std::size_t kBytesPerUnit = 32;
-  std::string key = value_key(value);
+  std::string key;
+  append_key(value, key);
   budget_->charge(1 + key.size() / kBytesPerUnit);
   return key;
 }

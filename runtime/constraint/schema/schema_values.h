@@ -9,12 +9,9 @@
 
 namespace tp::constraint {
 
-// A text that two values share if they are equal in JSON Schema: 1 equals 1.0, and the order of an object's
-// members makes no difference.
-std::string value_key(const SchemaJson& value);
-
-// A set that finds a value without comparing it with all others: lists of requests can be long. Its work is
-// charged to the budget, so its members throw RequestError.
+// A set that finds a value without comparing it with all others: lists of requests can be long. Values are
+// equal as in JSON Schema: 1 equals 1.0, and the order of an object's members makes no difference. The set's
+// work is charged to the budget, so its members throw RequestError.
 class ValueSet {
  public:
   // `budget` must outlive this object.

@@ -18,6 +18,7 @@ class StoreFolder {
   StoreFolder(const std::filesystem::path& store, const std::string& name, std::string description);
 
   static constexpr const char* kDescription = "model";  // name of the file with the description
+  static constexpr const char* kSize = "size";          // file of the folder of all stores: its maximum size
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path path_of(const PromptId& id, const std::string& part) const;

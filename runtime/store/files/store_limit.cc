@@ -200,7 +200,7 @@ std::uint64_t store_limit(const fs::path& store, std::uint64_t wanted) {
   constexpr std::uint64_t kMax = 20'000'000'000;
   std::error_code error;
   fs::create_directories(store, error);
-  const fs::path fixed = store / "size";
+  const fs::path fixed = store / StoreFolder::kSize;
   std::uint64_t limit = 0;
   std::istringstream(RegularFile(fixed, O_RDONLY | O_NOFOLLOW).text()) >> limit;
   if (limit != 0 && wanted == 0) return limit;

@@ -51,6 +51,16 @@ TEST(Lora, ChangesTheTextAsTheMergedModelDoes) {
                   1, "cannot merge adapters");
 }
 
+// Such a GGUF adapter has Falcon-H1's multipliers, which quantize would multiply again.
+TEST(Lora, InGgufIsNotMergedIntoAModelWithFactors) {
+  const TemporaryDirectory directory;
+  const std::string lora = "tuned=" TP_TEST_DATA "/gguf_lora/lora-llama/adapter.gguf";
+  expect_one_line(
+      run(kNoMpirun, {"quantize", "--model", fixture_folder("falconh1").string(), "--lora", lora, "--weights",
+                      "int8", "--output", (directory.path() / "merged.gguf").string()}),
+      1, "expected a folder in PEFT's layout, found a GGUF file");
+}
+
 TEST(Lora, IsChosenByTheLinesOfABatch) {
   const DemoAdapter adapter;
   const TemporaryDirectory directory;

@@ -167,16 +167,20 @@ TEST(GatewayConfig, RunsTheServer) {
 TEST(GatewayConfig, LeavesThePortToTheGateway) {
   for (const GatewayCommands& commands :
        {GatewayCommands{{"tp-infer", "serve", "--port", "8080"}},
+        GatewayCommands{{"tp-infer", "serve", "--host", "0.0.0.0", "--port", "8080"}},
         GatewayCommands{{"tp-infer", "serve"}, {"mpirun", "-np", "2", "tp-infer", "serve", "--port=8080"}}})
-    EXPECT_THROW(require_other_port(config_of(commands), 8080), ConfigError) << commands.front().back();
+    EXPECT_THROW(require_other_port(config_of(commands), "127.0.0.1", 8080), ConfigError)
+        << commands.front().back();
   for (const GatewayCommands& commands :
        {GatewayCommands{{"tp-infer", "serve", "--port", "8081"}},
         GatewayCommands{{"tp-infer", "serve", "--model", "8080", "--port"}},
         GatewayCommands{{"./start.sh", "--port", "8080"}},
+        GatewayCommands{{"tp-infer", "serve", "--host", "10.0.0.1", "--port", "8080"}},
+        GatewayCommands{{"mpirun", "--hostfile=hosts", "tp-infer", "serve", "--port", "8080"}},
         GatewayCommands{{"mpirun", "--host", "node1", "tp-infer", "serve", "--port", "8080"}},
         GatewayCommands{{"/usr/bin/srun", "tp-infer", "serve", "--port", "8080"}}})
-    EXPECT_NO_THROW(require_other_port(config_of(commands), 8080)) << commands.front().back();
-  EXPECT_NO_THROW(require_other_port(config_of({{"tp-infer", "serve", "--port", "0"}}), 0));
+    EXPECT_NO_THROW(require_other_port(config_of(commands), "127.0.0.1", 8080)) << commands.front().back();
+  EXPECT_NO_THROW(require_other_port(config_of({{"tp-infer", "serve", "--port", "0"}}), "127.0.0.1", 0));
 }
 
 }  // namespace
