@@ -90,7 +90,8 @@ RankShare share_of(const ModelSpec& spec, const Footprint& footprint, std::size_
           .cache_bytes = cache_blocks * need.cache_block,
           .state_bytes = need.states,
           .workspace_bytes = need.workspace,
-          .adapter_bytes = need.adapters};
+          .adapter_bytes = need.adapters,
+          .table_bytes = need.tables};
 }
 
 // Plans like the engine, with all ranks on this machine.

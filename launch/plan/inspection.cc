@@ -85,6 +85,9 @@ std::size_t count_of_tables(const ModelSpec& spec) {
   return count;
 }
 
+// Hash tables that ranks map instead of loading them.
+std::size_t mapped_table_bytes(const Inspection& found) { return found.shares.front().table_bytes; }
+
 void add_kind(const Inspection& found, Lines& lines) {
   const CheckpointConfig& config = found.config();
   lines.add("architecture", config.architecture);
@@ -95,6 +98,9 @@ void add_kind(const Inspection& found, Lines& lines) {
   }
   lines.add("parameters", found.parameters.all);
   lines.add_unless_0("in hash tables", count_of_tables(found.model.spec()));
+  if (const std::size_t bytes = mapped_table_bytes(found); bytes != 0)
+    lines.add("memory of tables",
+              fmt::format("{} of the page cache of each host, mapped from the files", format_bytes(bytes)));
   if (config.num_experts == 0) return;
   lines.add("active parameters", found.parameters.active);
   lines.add("experts",
@@ -364,6 +370,7 @@ std::string inspection_json(const Inspection& found) {
   object.update({{"parameters", found.parameters.all},
                  {"active_parameters", found.parameters.active},
                  {"hash_table_parameters", count_of_tables(found.model.spec())},
+                 {"mapped_table_bytes", mapped_table_bytes(found)},
                  {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
                  {"stored_types", types_json(stored.value_or(StoredWeights{}))},
                  {"next_token_tensors", stored.value_or(StoredWeights{}).next_token_tensors},

@@ -22,6 +22,7 @@ struct RankShare {
   std::size_t state_bytes = 0;
   std::size_t workspace_bytes = 0;
   std::size_t adapter_bytes = 0;  // not part of weight_bytes
+  std::size_t table_bytes = 0;    // hash tables that stay in the files; not part of weight_bytes
 };
 
 // A cache for one sequence.

@@ -27,11 +27,17 @@ nlohmann::json plan_row_json(const PlanResult& result, const PlanRow& row) {
   }
   nlohmann::json prefill = step_time_json(row.prefill);
   prefill["tokens_per_s"] = rounded(result.prefill_rate(row));
-  nlohmann::json json = {{"ranks", row.ranks()},          {"hosts", row.hosts},
-                         {"stages", row.division.stages}, {"ranks_per_stage", row.division.ranks},
-                         {"host_bytes", row.memory.peak}, {"host_weight_bytes", row.memory.need.weights},
-                         {"fits", result.fits(row)},      {"cache_tokens", row.memory.cache_tokens},
-                         {"prefill", std::move(prefill)}, {"decode", std::move(decode)}};
+  nlohmann::json json = {{"ranks", row.ranks()},
+                         {"hosts", row.hosts},
+                         {"stages", row.division.stages},
+                         {"ranks_per_stage", row.division.ranks},
+                         {"host_bytes", row.memory.peak},
+                         {"host_weight_bytes", row.memory.need.weights},
+                         {"host_table_bytes", row.memory.tables},
+                         {"fits", result.fits(row)},
+                         {"cache_tokens", row.memory.cache_tokens},
+                         {"prefill", std::move(prefill)},
+                         {"decode", std::move(decode)}};
   if (!row.memory.refusal.empty()) json["refusal"] = row.memory.refusal;
   return json;
 }

@@ -129,6 +129,13 @@ std::string asked_text(const PlanResult& result) {
                    format_bytes(need.weights), format_bytes(row.memory.cache),
                    format_bytes(without_cache(need) - need.weights));
     fmt::format_to(out, "  while loading   {}\n", format_bytes(while_loading(need)));
+    if (row.memory.tables != 0) {
+      fmt::format_to(out, "  hash tables     {} of the page cache per host, mapped from the files{}\n",
+                     format_bytes(row.memory.tables),
+                     row.memory.peak + row.memory.tables > result.cluster.memory
+                         ? "; rows that memory has no room for are read from the disk"
+                         : "");
+    }
     if (!row.memory.refusal.empty()) fmt::format_to(out, "  {}\n", row.memory.refusal);
     if (result.asked_copies > 1.005) {
       fmt::format_to(out,

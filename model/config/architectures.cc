@@ -211,6 +211,17 @@ std::optional<std::size_t> shared_cache_layer(const BlockSpec& block) {
   return attention != nullptr ? attention->shared_kv_layer : std::nullopt;
 }
 
+bool has_hash_tables(const ModelSpec& spec) {
+  return std::ranges::any_of(spec.blocks,
+                             [](const BlockSpec& block) { return block.hash_table.has_value(); });
+}
+
+void divide_hash_tables(ModelSpec& spec) {
+  for (BlockSpec& block : spec.blocks) {
+    if (block.hash_table) block.hash_table->is_divided = true;
+  }
+}
+
 bool shares_indexers(const ModelSpec& spec) {
   return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
     const IndexerSpec* const indexer = indexer_of(block);

@@ -115,6 +115,7 @@ struct HashTableSpec {
   std::size_t conv_kernel = 0;    // 0: no convolution
   std::size_t conv_dilation = 1;  // tokens from one tap of the convolution to the next
   bool zero_has_sign = false;     // d = 0 has a sign (copysign); false: the gate of d = 0 is 1/2
+  bool is_divided = false;        // ranks load parts of the rows, even if the rows could stay in the files
   NormSpec norm;
 
   // Elements of a token's rows.

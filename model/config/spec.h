@@ -309,6 +309,9 @@ std::size_t candidate_blocks(const ModelSpec& spec);
 const IndexerSpec* first_indexer(const ModelSpec& spec);
 // Whether any layer uses the choice of another layer's indexer.
 bool shares_indexers(const ModelSpec& spec);
+bool has_hash_tables(const ModelSpec& spec);
+// Sets HashTableSpec::is_divided in all layers.
+void divide_hash_tables(ModelSpec& spec);
 
 // With same_bits, the largest number of attention heads in a block, which determines the sizes of leaves (see
 // leaf_of); else 0.

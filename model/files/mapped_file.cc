@@ -193,6 +193,12 @@ void MappedFile::stop_reading_ahead() {
   ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
 }
 
+void MappedFile::expect_random_reads(Range range) const {
+  const std::size_t end = std::min(range.end, bytes_.size());
+  const std::size_t begin = range.begin / page_size() * page_size();
+  if (begin < end) ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_RANDOM);
+}
+
 void MappedFile::will_need(Range range) const {
   // The kernel reads only the beginning of a longer range, usually 128 KiB (its limit for reading ahead).
   constexpr std::size_t kHint = std::size_t{128} << 10;

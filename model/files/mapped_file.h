@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -25,8 +26,9 @@ struct FileStatus {
 };
 
 // All bytes of a regular file. Pages are read from disk when they are first touched. The file must not be
-// truncated while it is mapped: touching a missing page ends the process (SIGBUS).
-class MappedFile {
+// truncated while it is mapped: touching a missing page ends the process (SIGBUS). Sources of weights own
+// files by shared_ptr, so that rows can stay mapped after loading (MappedRows).
+class MappedFile : public std::enable_shared_from_this<MappedFile> {
  public:
   // Throws CheckpointError if the file is missing, empty, not a regular file or may not be read.
   explicit MappedFile(const std::filesystem::path& path);
@@ -56,6 +58,8 @@ class MappedFile {
 
   // From now on, touching a page reads only this page, none of its neighbours.
   void stop_reading_ahead();
+  // Like stop_reading_ahead, for bytes [range.begin, range.end). Does not throw.
+  void expect_random_reads(Range range) const;
   // Hints that bytes [range.begin, range.end) are needed soon: their pages are read in the background. Does
   // not throw.
   void will_need(Range range) const;

@@ -51,6 +51,14 @@ Residual Model::begin(Communicator* comm, const StepContext& step, const StageLi
   return {comm, x, step, streams_, stream_weights_};
 }
 
+void Model::announce_rows(StepContext step, const KvCache& cache) const {
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    if (hash_table_of(*blocks_[layer]) == nullptr) continue;
+    step.states = cache.states().layer(first_layer_ + layer);
+    tp::announce_rows(*blocks_[layer], step);
+  }
+}
+
 void Model::capture(std::size_t layers, TensorView<const float> stream, const Batch& batch) const {
   for (std::size_t i = 0; i < captured_.size(); ++i) {
     if (captured_[i] != layers) continue;
@@ -85,6 +93,7 @@ void Model::compute(Communicator* comm, const Batch& batch, const KvCache& cache
   if (drafter_input_) inputs = workspace.take(batch.tokens.size(), hidden_size_);
   if (max_chosen_ != 0) step.chosen = workspace.take(batch.tokens.size(), max_chosen_);
   if (candidate_blocks_ != 0) step.candidates = workspace.take(batch.tokens.size(), candidate_blocks_);
+  if (comm != nullptr) announce_rows(step, cache);
   Residual residual = begin(comm, step, links, inputs);
   if (per_layer_inputs_) per_layer_inputs_->compute(comm, residual.stream(0), step, inputs);
   if (altup_) altup_->begin(residual, step);

@@ -69,12 +69,12 @@ class Model {
 
   // Runs one step. All-reduces: one for the embedding, one per parallel block, two per block of any other
   // kind, and one more for each cross-attention, ParallelExperts, ProjectionNorm, GroupNorm, NextTokenInput,
-  // Mamba1, HashTable, PerLayerInputs and SelfConditioning, for experts with a latent, and for gates with a
-  // cutoff. `on_logits` receives the logits of the output rows in groups of at most kLogitRows rows. Each
-  // call passes the index of the group's first output and this rank's shard of the logits, [rows,
-  // local_vocab]. `on_hidden` receives the hidden rows after the final norm, grouped the same way: [rows,
-  // state_size], the same on every rank. An encoder runs first, on Batch::inputs, and also passes the inputs'
-  // hidden rows to `on_hidden`. Collective; throws CommError.
+  // Mamba1, PerLayerInputs and SelfConditioning, for a HashTable that is not mapped, for experts with a
+  // latent, and for gates with a cutoff. `on_logits` receives the logits of the output rows in groups of at
+  // most kLogitRows rows. Each call passes the index of the group's first output and this rank's shard of the
+  // logits, [rows, local_vocab]. `on_hidden` receives the hidden rows after the final norm, grouped the same
+  // way: [rows, state_size], the same on every rank. An encoder runs first, on Batch::inputs, and also passes
+  // the inputs' hidden rows to `on_hidden`. Collective; throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
   // Passes the residual stream, [tokens, hidden_size], from stage to stage, and after it the choice of shared
@@ -130,6 +130,9 @@ class Model {
   std::size_t weight_bytes() const { return all_loaded_.bytes + all_loaded_.adapter_bytes; }
   // The part of weight_bytes that adapters have.
   std::size_t adapter_bytes() const { return all_loaded_.adapter_bytes; }
+  // Size of the hash tables that stay in the checkpoint's files (MappedRows), whole on every rank. They count
+  // neither as parameters nor as weight bytes of a rank.
+  std::size_t table_bytes() const { return all_loaded_.mapped_bytes; }
   // Workspace size, in floats, that is sufficient for any step within the limits, given OpenMP's current
   // number of threads. Measured with shape-only steps.
   std::size_t workspace_floats(const StepLimits& limits) const;
@@ -182,6 +185,8 @@ class Model {
   // `inputs`: the layers' own inputs, which a drafter's input fills in.
   Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links,
                  TensorView<float> inputs) const;
+  // Begins to read the rows of hash tables that the step's tokens choose.
+  void announce_rows(StepContext step, const KvCache& cache) const;
   // Copies the stream after `layers` layers if it is captured.
   void capture(std::size_t layers, TensorView<const float> stream, const Batch& batch) const;
   // Whether a stage also sends the positions that indexers have chosen, which the next stage may need.

@@ -56,6 +56,10 @@ std::optional<StoredRows> AdaptedCheckpoint::stored_rows(const std::string& name
   return is_adapted(name) ? std::nullopt : SourceDecorator::stored_rows(name, shape, slice);
 }
 
+std::optional<MappedRows> AdaptedCheckpoint::mapped_rows(const std::string& name, MatrixShape shape) const {
+  return is_adapted(name) ? std::nullopt : SourceDecorator::mapped_rows(name, shape);
+}
+
 void AdaptedCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                              TensorView<float> out) const {
   SourceDecorator::read(name, shape, slice, out);

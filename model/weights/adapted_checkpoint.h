@@ -38,6 +38,7 @@ class AdaptedCheckpoint : public SourceDecorator {
             TensorView<float> out) const override;
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override;
   std::vector<std::string> unread() const override { return without_factors(stored().unread()); }
   std::uint64_t fingerprint() const override;
 

@@ -39,6 +39,7 @@ class GgufCheckpoint final : public WeightSource {
              Sharded sharded) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override;
   std::vector<std::int64_t> whole_numbers(const std::string& name, MatrixShape shape,
                                           const std::string& reason) const override;
   void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,

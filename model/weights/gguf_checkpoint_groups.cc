@@ -1,6 +1,7 @@
-// Reads elements of GGUF models unchanged, with the scales of their groups.
+// Reads elements of GGUF models unchanged, with the scales of their groups, and rows that stay in the files.
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf/gguf_encoded_rows.h"
+#include "model/weights/gguf/gguf_factor.h"
 #include "model/weights/gguf_checkpoint.h"
 
 namespace tp {
@@ -34,6 +35,24 @@ void GgufCheckpoint::read_scaled(const std::string& name, MatrixShape shape, con
 
 StoredScales GgufCheckpoint::scales_of(const std::string& name) const {
   return scales_of_encoded_row(find(name).type());
+}
+
+// Types without a type of the same values in memory are rounded while they are loaded, so they are not
+// mapped.
+std::optional<MappedRows> GgufCheckpoint::mapped_rows(const std::string& name, MatrixShape shape) const {
+  const Matrix matrix = find(name, shape, "");
+  const GgufPlace& place = matrix.place;
+  const bool keeps_values = plain_type(matrix.type()) || group_type(name, {0, shape.columns});
+  const bool keeps_rows = !matrix.split && !place.is_transposed && place.rows.keeps_places() &&
+                          place.columns.keeps_places() && place.keeps_values();
+  if (!keeps_values || !keeps_rows || matrix.rows().rows != shape.rows) return std::nullopt;
+  count_read(*matrix.entry, 0);
+  const FileRows rows = matrix.rows();
+  const auto read = [type = matrix.type(), data = matrix.row(0), bytes = rows.row_bytes,
+                     columns = shape.columns, factor = matrix.factor](std::size_t row, float* out) {
+    dequantize(type, data + row * bytes, {0, columns}, factor, out);
+  };
+  return MappedRows(shape.rows, {{matrix.entry->file.shared_from_this(), rows.begin, rows.row_bytes}}, read);
 }
 
 }  // namespace tp

@@ -23,6 +23,12 @@ WeightType WeightLoader::type_of(const Slice& slice, std::size_t leaf) const {
   return lossless_type(source_.dtype(slice.name));
 }
 
+bool WeightLoader::keeps_values(const Slice& slice) const {
+  if (!type_ || *type_ == WeightType::f32) return true;
+  const std::optional<WeightType> grouped = source_.group_type(slice.name, slice.part.columns);
+  return *type_ == (grouped ? *grouped : lossless_type(source_.dtype(slice.name)));
+}
+
 bool WeightLoader::are_held_alike(const Slice& one, const Slice& other) const {
   const WeightType type = type_of(one);
   if (type_of(other) != type) return false;
@@ -225,6 +231,19 @@ LocalWeight WeightLoader::rows_of_weight(const OwnedRows& part) {
 LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
   const Slice slice = slice_of(part);
   return load({&slice, 1}, Sharded::rows, vocabulary_type(type_of(slice)));
+}
+
+std::vector<MappedRows> WeightLoader::mapped_rows(std::span<const StoredLayer> layers) {
+  std::vector<MappedRows> all;
+  for (const StoredLayer& layer : layers) {
+    const Slice slice = slice_of(layer, TensorSlice::whole(layer.shape));
+    std::optional<MappedRows> rows;
+    if (keeps_values(slice)) rows = source_.mapped_rows(slice.name, slice.shape);
+    if (!rows) return {};
+    all.push_back(*std::move(rows));
+  }
+  for (const MappedRows& rows : all) loaded_.mapped_bytes += rows.bytes();
+  return all;
 }
 
 LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf) {

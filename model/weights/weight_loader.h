@@ -62,6 +62,7 @@ struct LoadedWeights {
   std::size_t expert_elements = 0;  // elements of routed experts
   std::size_t expert_bytes = 0;
   std::size_t adapter_bytes = 0;  // bytes of adapters, not part of `bytes`
+  std::size_t mapped_bytes = 0;   // bytes of MappedRows, which are neither in memory nor among the elements
 
   LoadedWeights& operator+=(const LoadedWeights& more) {
     elements += more.elements;
@@ -69,11 +70,16 @@ struct LoadedWeights {
     expert_elements += more.expert_elements;
     expert_bytes += more.expert_bytes;
     adapter_bytes += more.adapter_bytes;
+    mapped_bytes += more.mapped_bytes;
     return *this;
   }
   LoadedWeights operator-(const LoadedWeights& less) const {
-    return {elements - less.elements, bytes - less.bytes, expert_elements - less.expert_elements,
-            expert_bytes - less.expert_bytes, adapter_bytes - less.adapter_bytes};
+    return {elements - less.elements,
+            bytes - less.bytes,
+            expert_elements - less.expert_elements,
+            expert_bytes - less.expert_bytes,
+            adapter_bytes - less.adapter_bytes,
+            mapped_bytes - less.mapped_bytes};
   }
 };
 
@@ -143,6 +149,9 @@ class WeightLoader {
   LocalWeight rows_of_vocabulary(const OwnedRows& part);
   // The owned rows of the biases: [sum of rows].
   std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
+  // All rows of these weights, one for each, which stay in the files. Empty if a weight must be loaded,
+  // because its values would change in the type of the weights, or because the source cannot map it.
+  std::vector<MappedRows> mapped_rows(std::span<const StoredLayer> layers);
   // Columns of one weight: [out_features, columns.size()], in leaves unless `leaf` is 0.
   LocalWeight columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf = 0);
   // A whole weight in float32, even if other weights have another type: [out_features, in_features].
@@ -199,6 +208,8 @@ class WeightLoader {
   class Packing;  // in weight_packing.cc
 
   WeightType type_of(const Slice& slice, std::size_t leaf = 0) const;
+  // Whether the type in memory holds the stored values unchanged.
+  bool keeps_values(const Slice& slice) const;
   // Whether slices can be rows of one weight.
   bool are_held_alike(const Slice& one, const Slice& other) const;
   std::vector<std::uint8_t> scale_rows_of(std::span<const Slice> slices) const;

@@ -1,7 +1,5 @@
 #include "runtime/plan/prediction.h"
 
-#include "parallel/exchange/placement.h"
-#include "runtime/setup/memory_plan.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -70,41 +68,58 @@ std::optional<std::string> Prediction::refusal(Division division) const {
   return std::nullopt;
 }
 
-HostFit Prediction::memory(Division division) const {
-  const EnginePlan plan = divided(division);
-  const Footprint footprint(spec_, plan, source_);
-  const Placement placement = placement_of(cluster_, division.all_ranks());
-  std::vector<RankMemory> ranks;
+Prediction::RanksOnHosts Prediction::place(Division division, const EnginePlan& plan,
+                                           const Footprint& footprint) const {
+  RanksOnHosts all{placement_of(cluster_, division.all_ranks()), {}};
   for (std::size_t rank = 0; rank < division.all_ranks(); ++rank) {
     const Stage stage{rank / division.ranks, division.stages};
     RankMemory& memory =
-        ranks.emplace_back(RankMemory{.need = footprint.of(plan.tp(rank % division.ranks), {}, stage),
-                                      .memory = cluster_.memory,
-                                      .addresses = UINT64_MAX,
-                                      .tensor_rank = rank % division.ranks,
-                                      .stage = stage.index});
+        all.ranks.emplace_back(RankMemory{.need = footprint.of(plan.tp(rank % division.ranks), {}, stage),
+                                          .memory = cluster_.memory,
+                                          .addresses = UINT64_MAX,
+                                          .tensor_rank = rank % division.ranks,
+                                          .stage = stage.index});
     std::string_view("--memory").copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
   }
+  return all;
+}
+
+HostFit Prediction::fit(const EnginePlan& plan, const Footprint& footprint, const RanksOnHosts& all) const {
   const CacheShape shape = plan.cache_shape(footprint.groups());
   const std::size_t tokens = plan.options.max_sequences * plan.options.max_length;
   const std::uint64_t blocks = shape.blocks_for(tokens, plan.options.max_sequences);
   HostFit host;
-  for (const std::vector<std::size_t>& members : placement.hosts) {
+  for (const std::vector<std::size_t>& members : all.placement.hosts) {
     MemoryNeed need;
-    for (const std::size_t rank : members) need += ranks[rank].need;
+    for (const std::size_t rank : members) need += all.ranks[rank].need;
+    host.tables = std::max(host.tables, tables_on(all.ranks, members));
     if (need.with_blocks(blocks) <= host.peak) continue;
     host.need = need;
     host.peak = need.with_blocks(blocks);
     host.cache = blocks * need.cache_block;
   }
   try {
-    const CachePlan cache = plan_cache(plan, footprint, ranks, placement, tokens);
+    const CachePlan cache = plan_cache(plan, footprint, all.ranks, all.placement, tokens);
     host.cache_tokens =
         std::min(tokens, shape.tokens_in(cache.blocks, plan.options.max_sequences, plan.options.max_length));
   } catch (const ConfigError& error) {
     host.refusal = error.what();
   }
   return host;
+}
+
+HostFit Prediction::memory(Division division) const {
+  const EnginePlan plan = divided(division);
+  const Footprint footprint(spec_, plan, source_);
+  const RanksOnHosts all = place(division, plan, footprint);
+  if (division.ranks > cluster_.ranks_per_host && lacks_room_for_tables(all.ranks, all.placement)) {
+    ModelSpec spec = spec_;
+    divide_hash_tables(spec);
+    const Footprint of_parts(spec, plan, source_);
+    HostFit parts = fit(plan, of_parts, place(division, plan, of_parts));
+    if (parts.refusal.empty()) return parts;
+  }
+  return fit(plan, footprint, all);
 }
 
 std::optional<std::size_t> Prediction::fewest_hosts(bool stages) const {

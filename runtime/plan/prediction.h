@@ -1,9 +1,12 @@
 // Predicts whether a model fits on a cluster, and how fast it runs there.
 #pragma once
 
+#include "parallel/exchange/placement.h"
 #include "runtime/plan/cluster.h"
 #include "runtime/plan/step_time.h"
 #include "runtime/setup/engine_setup.h"
+#include "runtime/setup/footprint.h"
+#include "runtime/setup/memory_plan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +32,7 @@ struct HostFit {
   MemoryNeed need{};             // need of the host's ranks
   std::uint64_t peak = 0;        // bytes, with the whole cache
   std::uint64_t cache = 0;       // bytes of the whole cache
+  std::uint64_t tables = 0;      // hash tables in the page cache, beside the peak (MemoryNeed::tables)
   std::size_t cache_tokens = 0;  // tokens of all sequences that fit; 0: the model does not fit
   std::string refusal{};         // the engine's error if it does not fit
 };
@@ -51,7 +55,7 @@ class Prediction {
   // Returns why the model cannot be divided like this, or nothing.
   std::optional<std::string> refusal(Division division) const;
 
-  // Uses the engine's own check before it loads a model.
+  // Uses the engine's own check before it loads a model, and its choice whether hosts divide hash tables.
   HostFit memory(Division division) const;
 
   // The smallest number of hosts, with all their ranks, on which the model fits. Divides the model by heads,
@@ -69,6 +73,14 @@ class Prediction {
   double cache_copies(Division division) const;
 
  private:
+  // The hosts and their ranks, with the memory that these need.
+  struct RanksOnHosts {
+    Placement placement;
+    std::vector<RankMemory> ranks;
+  };
+  RanksOnHosts place(Division division, const EnginePlan& plan, const Footprint& footprint) const;
+  HostFit fit(const EnginePlan& plan, const Footprint& footprint, const RanksOnHosts& all) const;
+
   using ShapeKey = std::pair<Division, std::size_t>;  // division and stage
 
   EnginePlan divided(Division division) const;

@@ -12,8 +12,8 @@ namespace boost::serialization {
 
 template <class Archive>
 void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
-  archive& plan.options& plan.config& plan.cache_blocks& plan.ranks& plan.overlaps& plan.next_token& plan
-      .host_of& plan.cache_owners& plan.not_shared_because;
+  archive& plan.options& plan.config& plan.cache_blocks& plan.ranks& plan.overlaps& plan.divides_tables& plan
+      .next_token& plan.host_of& plan.cache_owners& plan.not_shared_because;
 }
 
 }  // namespace boost::serialization

@@ -215,6 +215,7 @@ ModelSpec EnginePlan::spec() const {
   spec.same_bits = options.same_bits;
   if (options.favor_features != 0) approximate_attention(spec, options.favor_features);
   spec.keeps_sequences = options.unmask_cache != UnmaskCache::exact;
+  if (divides_tables) divide_hash_tables(spec);
   return spec;
 }
 

@@ -22,9 +22,10 @@ struct EnginePlan {
   EngineOptions options;  // with the values that replace defaults
   CheckpointConfig config;
   std::uint64_t cache_blocks = 0;
-  std::uint64_t ranks = 1;  // ranks per stage
-  bool overlaps = false;    // steps may be computed as two half-batches
-  bool next_token = false;  // plans the multi-token prediction layer instead of the model
+  std::uint64_t ranks = 1;      // ranks per stage
+  bool overlaps = false;        // steps may be computed as two half-batches
+  bool divides_tables = false;  // see HashTableSpec::is_divided
+  bool next_token = false;      // plans the multi-token prediction layer instead of the model
   // The plan of the model for which a trained drafter drafts tokens, which each rank sets for itself; null:
   // this is not the plan of a trained drafter.
   std::shared_ptr<const EnginePlan> target{};

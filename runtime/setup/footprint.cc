@@ -31,7 +31,8 @@ MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage sta
           .cache_block = block_bytes(layouts, groups, slices),
           .whole_block = host_block_bytes(layouts, groups, slices),
           .loading = model.largest_columns() + 2 * TwoPhaseReader::kRoundBytes,
-          .adapters = model.adapter_bytes()};
+          .adapters = model.adapter_bytes(),
+          .tables = model.table_bytes()};
 }
 
 }  // namespace tp

@@ -23,6 +23,9 @@ struct MemoryNeed {
   std::uint64_t whole_block = 0;  // address space of a block, with the parts of the host's other ranks
   std::uint64_t loading = 0;      // buffers while weights are loaded, before workspace and cache exist
   std::uint64_t adapters = 0;     // the part of `weights` that adapters have
+  // Hash tables that stay in the checkpoint's files (MappedRows). The ranks of a stage on a host share one
+  // copy in the page cache, which gives way to every other need. So a sum of needs has the largest tables.
+  std::uint64_t tables = 0;
 
   // The peak with a cache of this many blocks.
   std::uint64_t with_blocks(std::uint64_t blocks) const {
@@ -37,6 +40,7 @@ struct MemoryNeed {
     whole_block += more.whole_block;
     loading += more.loading;
     adapters += more.adapters;
+    tables = std::max(tables, more.tables);
     return *this;
   }
 };

@@ -5,6 +5,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -210,6 +211,29 @@ RankMemory describe_memory(const Footprint& footprint, TpRank tp, Stage stage, c
   memory.need += beside;
   available.limit.copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
   return memory;
+}
+
+std::uint64_t tables_on(std::span<const RankMemory> ranks, std::span<const std::size_t> host) {
+  std::map<std::uint64_t, std::uint64_t> of_stages;
+  for (const std::size_t rank : host) {
+    std::uint64_t& tables = of_stages[ranks[rank].stage];
+    tables = std::max(tables, ranks[rank].need.tables);
+  }
+  std::uint64_t sum = 0;
+  for (const auto& [stage, tables] : of_stages) sum += tables;
+  return sum;
+}
+
+bool lacks_room_for_tables(std::span<const RankMemory> ranks, const Placement& placement) {
+  return std::ranges::any_of(placement.hosts, [&](const std::vector<std::size_t>& host) {
+    MemoryNeed need;
+    std::uint64_t available = UINT64_MAX;
+    for (const std::size_t rank : host) {
+      need += ranks[rank].need;
+      available = std::min(available, ranks[rank].memory);
+    }
+    return need.tables != 0 && without_cache(need) + tables_on(ranks, host) > available;
+  });
 }
 
 CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::span<const RankMemory> ranks,

@@ -34,6 +34,11 @@ struct RankMemory {
 RankMemory describe_memory(const Footprint& footprint, TpRank tp, Stage stage = {},
                            const MemoryNeed& beside = {});
 
+// Bytes of the hash tables that the ranks of a host map: those of each stage once. `host`: its ranks.
+std::uint64_t tables_on(std::span<const RankMemory> ranks, std::span<const std::size_t> host);
+// Whether a host has no room for these tables beside everything else, even without a cache.
+bool lacks_room_for_tables(std::span<const RankMemory> ranks, const Placement& placement);
+
 struct CachePlan {
   std::uint64_t blocks = 0;
   std::string notice;  // warning that the cache is smaller than intended, else empty

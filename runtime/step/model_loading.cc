@@ -27,6 +27,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,17 +58,59 @@ EngineInfo describe(const EnginePlan& plan, const ModelSpec& spec, const WeightS
   return info;
 }
 
+// The memory of all ranks, on rank 0. Collective.
+std::vector<RankMemory> gather_memory(Communicator& comm, Pipeline& pipeline, const EnginePlan& plan,
+                                      const Footprint& footprint, const WorkerOptions& options) {
+  RankMemory own;
+  fail_together(comm, [&] {
+    own = describe_memory(footprint, plan.tp(pipeline.tensor().rank()), pipeline.stage(), options.beside);
+  });
+  return gather_values(comm, own);
+}
+
+// Rank 0's answer, on all ranks. Collective.
+bool ask_first_rank(Communicator& comm, const std::function<bool()>& answer) {
+  bool is_so = false;
+  fail_together(comm, [&] { is_so = comm.is_root() && answer(); });
+  broadcast_object(comm, is_so);
+  return is_so;
+}
+
+bool fits(const EnginePlan& plan, const Footprint& footprint, std::span<const RankMemory> ranks,
+          const Placement& placement) {
+  try {
+    plan_cache(plan, footprint, ranks, placement, plan.options.cache_tokens);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+// Sets plan.divides_tables: divides hash tables among hosts if a host's memory has no room for all rows,
+// because other hosts' memory is faster than disks. Dividing a single host's ranks would gain nothing.
+// Collective.
+void divide_large_tables(Communicator& comm, Pipeline& pipeline, EnginePlan& plan, const WeightSource& source,
+                         const WorkerOptions& options) {
+  const auto own_hosts = static_cast<std::int64_t>(pipeline.tensor().placement().hosts.size());
+  const ModelSpec spec = plan.spec();
+  if (options.cache_is_planned || !has_hash_tables(spec) || max_over_ranks(comm, own_hosts) == 1) return;
+  const std::vector<RankMemory> whole =
+      gather_memory(comm, pipeline, plan, Footprint(spec, plan, source), options);
+  if (!ask_first_rank(comm, [&] { return lacks_room_for_tables(whole, comm.placement()); })) return;
+  plan.divides_tables = true;
+  const ModelSpec divided = plan.spec();
+  const Footprint footprint(divided, plan, source);
+  const std::vector<RankMemory> parts = gather_memory(comm, pipeline, plan, footprint, options);
+  plan.divides_tables = ask_first_rank(comm, [&] { return fits(plan, footprint, parts, comm.placement()); });
+}
+
 // Sizes the cache before anything large is allocated, because Linux kills processes when memory runs out.
 // Returns CachePlan's notice on rank 0.
 std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& plan, const ModelSpec& spec,
                             const WeightSource& source, const WorkerOptions& options) {
   if (options.cache_is_planned) return {};
   const Footprint footprint(spec, plan, source);
-  RankMemory own;
-  fail_together(comm, [&] {
-    own = describe_memory(footprint, plan.tp(pipeline.tensor().rank()), pipeline.stage(), options.beside);
-  });
-  const std::vector<RankMemory> ranks = gather_values(comm, own);
+  const std::vector<RankMemory> ranks = gather_memory(comm, pipeline, plan, footprint, options);
   CachePlan cache;
   fail_together(comm, [&] {
     if (comm.is_root())
@@ -175,6 +218,8 @@ LoadedModel Loader::load(const WorkerOptions& options, const std::function<void(
   ModelIdentity identity(comm_, *source, plan_.options.model.string());
   const bool in_two_phases = agree_on_two_phases(comm_, tensor);
   if (in_two_phases) source->read_exactly(columns);
+  divide_large_tables(comm_, pipeline_, plan_, *source, options);
+  if (plan_.divides_tables) divide_hash_tables(spec_);
   std::string cache_notice = fit_into_memory(comm_, pipeline_, plan_, spec_, *source, options);
   fail_together(comm_, [&] { kernels::prepare_matmul(plan_.options.same_bits); });
 
@@ -208,13 +253,14 @@ PackedWeights Loader::load_weights(const WeightSource& source, ModelIdentity& id
   Communicator& tensor = pipeline_.tensor();
   const Stage stage = pipeline_.stage();
   const TpRank tp = plan_.tp(tensor.rank());
-  const auto share = static_cast<double>(count_parameters(spec_)) /
-                     static_cast<double>(plan_.options.pipeline * plan_.ranks);
-  const auto on_load = [&](std::size_t elements) {
-    if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
-  };
   std::optional<PackedCache> packed;
   const auto load = [&] {
+    // Hash tables that stay in the files are not loaded.
+    const auto share =
+        static_cast<double>(Model::shape_of(spec_, source, tp, plan_.weights(), stage, others).parameters());
+    const auto on_load = [&](std::size_t elements) {
+      if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
+    };
     model.reset();
     model.emplace(spec_, source, tp, plan_.weights(), on_load, packed ? &*packed : nullptr, stage, others);
   };

@@ -27,11 +27,9 @@ template <class Connection>
 void ConnectedBlock<Connection>::operator()(Residual& x, const StepContext& step,
                                             const kernels::PagedCache& cache) const {
   if (hash_table_) {
-    StepContext of_table = step;
-    of_table.states = step.states.after(attention_.state_floats());
     x.add_to_all([&](TensorView<const float> streams, const StepContext&) {
       const TraceSpan span(step.tracer, Activity::attention, streams.rows());
-      return (*hash_table_)(streams, of_table);
+      return (*hash_table_)(streams, of_table(step));
     });
   }
   const auto normed = [&](const std::optional<Norm>& norm, TensorView<const float> input) {

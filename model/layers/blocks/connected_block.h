@@ -13,8 +13,8 @@
 
 namespace tp {
 
-// It has the two all-reduces of a sequential block, and one more with a hash table. `Connection`: see
-// Residual::through.
+// It has the two all-reduces of a sequential block, and one more with a hash table that ranks divide.
+// `Connection`: see Residual::through.
 template <class Connection>
 class ConnectedBlock {
  public:
@@ -22,6 +22,8 @@ class ConnectedBlock {
   ConnectedBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                  const BlockNames& names);
 
+  // See HashTable::announce_rows. Only for blocks with a hash table.
+  void announce_rows(const StepContext& step) const { hash_table_->announce_rows(of_table(step)); }
   // Collective; throws CommError.
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
@@ -30,6 +32,12 @@ class ConnectedBlock {
   const HashTable* hash_table() const { return hash_table_ ? &*hash_table_ : nullptr; }
 
  private:
+  // The step with the states of the hash table.
+  StepContext of_table(StepContext step) const {
+    step.states = step.states.after(attention_.state_floats());
+    return step;
+  }
+
   std::optional<HashTable> hash_table_;
   Connection attention_connection_;
   std::optional<Norm> input_norm_;

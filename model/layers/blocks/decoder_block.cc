@@ -87,6 +87,16 @@ const HashTable* hash_table_of(const DecoderBlock& block) {
   return std::visit([](const auto& any) { return hash_table_of(any); }, block);
 }
 
+void announce_rows(const DecoderBlock& block, const StepContext& step) {
+  std::visit(
+      [&](const auto& any) {
+        if constexpr (requires { any.announce_rows(step); }) {
+          if (any.hash_table() != nullptr) any.announce_rows(step);
+        }
+      },
+      block);
+}
+
 const CrossAttention* cross_attention_of(const DecoderBlock& block) {
   return std::visit(
       [](const auto& any) -> const CrossAttention* {

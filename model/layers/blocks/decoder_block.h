@@ -31,6 +31,9 @@ std::vector<StatePart> state_parts_of(const DecoderBlock& block);
 // The block's hash table; null if it has none.
 const HashTable* hash_table_of(const DecoderBlock& block);
 
+// Hints which rows of the block's hash table, if it has one, the step's tokens choose.
+void announce_rows(const DecoderBlock& block, const StepContext& step);
+
 // The block's cross-attention; null if it has none.
 const CrossAttention* cross_attention_of(const DecoderBlock& block);
 

@@ -5,6 +5,7 @@
 #include "model/kernels/streams.h"
 #include "parallel/exchange/collectives.h"
 #include "tp/internal/require.h"
+#include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <utility>
@@ -92,21 +93,35 @@ HashRows::HashRows(WeightLoader& loader, const HashTableSpec& spec, const HashTa
   require_constants(loader, spec.hash, names.constants);
   const std::size_t tensors = whole.empty() ? spec.shards : 1;
   rows_ = spec.rows / tensors;
-  own_ = shard_columns(rows_, loader.tp());
-  std::vector<OwnedRows> stored;
+  std::vector<StoredLayer> layers;
   for (std::size_t i = 0; i < tensors; ++i) {
-    stored.push_back({{!whole.empty() ? whole : fmt::format("{}{}", names.shards, i),
-                       {rows_, spec.row_size},
-                       "the sum of the heads' primes, rounded up and divided by the number of shards",
-                       "the size of a row"},
-                      own_});
+    layers.push_back({!whole.empty() ? whole : fmt::format("{}{}", names.shards, i),
+                      {rows_, spec.row_size},
+                      "the sum of the heads' primes, rounded up and divided by the number of shards",
+                      "the size of a row"});
   }
   const LoadedWeights before = loader.loaded();
-  weights_ = loader.rows_of_weights(stored, /*of_vocabulary=*/true);
+  if (!spec.is_divided) mapped_ = loader.mapped_rows(layers);
+  if (!are_mapped()) load(loader, layers);
   loaded_ = loader.loaded() - before;
 }
 
+void HashRows::load(WeightLoader& loader, std::span<const StoredLayer> layers) {
+  own_ = shard_columns(rows_, loader.tp());
+  std::vector<OwnedRows> stored;
+  for (const StoredLayer& layer : layers) stored.push_back({layer, own_});
+  weights_ = loader.rows_of_weights(stored, /*of_vocabulary=*/true);
+}
+
+void HashRows::will_need(std::size_t row) const {
+  if (are_mapped()) mapped_[row / rows_].will_need(row % rows_);
+}
+
 bool HashRows::copy_row(std::size_t row, float* out) const {
+  if (are_mapped()) {
+    mapped_[row / rows_].read(row % rows_, out);
+    return true;
+  }
   if (!own_.contains(row % rows_)) return false;
   std::size_t own = row / rows_ * own_.size() + row % rows_ - own_.begin;
   auto weight = weights_.begin();
@@ -140,33 +155,59 @@ std::vector<StatePart::Rows> HashTable::state_rows() const {
   return rows;
 }
 
-TensorView<float> HashTable::look_up(const StepContext& step) const {
+std::vector<std::uint64_t> HashTable::chosen_rows(std::span<const kernels::RecurrentRun> runs,
+                                                  TensorView<const float> tokens) const {
   const NgramHash& hash = spec_.hash;
-  const TensorView<float> found = step.workspace.take(step.batch.tokens.size(), spec_.embed_dim());
-  const TensorView<float> tokens = token_rows(step);
-  PartialSum sum(found);
-  if (found.empty()) {
-    step.count_sum(sum);
-    return found;
-  }
-  const RecurrentRuns runs(step);
   std::vector<TokenId> window(hash.context() + 1);
-  std::vector<std::uint64_t> rows(hash.heads());
-  for (const kernels::RecurrentRun& run : runs.all()) {
+  std::vector<std::uint64_t> rows(tokens.rows() * hash.heads());
+  for (const kernels::RecurrentRun& run : runs) {
     for (std::size_t token = 0; token < run.tokens; ++token) {
       for (std::size_t back = 0; back < window.size(); ++back) {
         const float* const id = kernels::row_before(run, hash.context(), tokens, token, back);
         window[back] = id != nullptr ? static_cast<TokenId>(*id) - 1 : NgramHash::kNoToken;
       }
-      hash.rows(window, rows);
-      for (std::size_t head = 0; head < rows.size(); ++head) {
-        float* const out = found.row(run.first_token + token) + head * spec_.row_size;
-        if (!rows_.copy_row(rows[head], out)) std::fill_n(out, spec_.row_size, 0.0F);
-      }
+      const std::size_t first = (run.first_token + token) * hash.heads();
+      hash.rows(window, std::span(rows).subspan(first, hash.heads()));
     }
   }
-  kernels::keep_last_rows(runs.all(), hash.context(), tokens);
-  return all_reduce(*step.comm, std::move(sum));
+  return rows;
+}
+
+// A half-batch may find the tokens of an older step in the state, if the other half has not reached this
+// layer yet. Its first few hints are useless then.
+void HashTable::announce_rows(const StepContext& step) const {
+  constexpr std::size_t kSystemCall = 1000;  // multiplications that take as long
+  if (!rows_.are_mapped()) return;
+  const Workspace::Frame frame(step.workspace);
+  const RecurrentRuns runs(step);
+  const std::vector<std::uint64_t> rows = chosen_rows(runs.all(), token_rows(step));
+  const std::size_t ranks = step.comm->local_size();
+  const std::size_t own = (rows.size() + ranks - 1 - step.comm->local_rank()) / ranks;
+  for_thread_parts(own, own * kSystemCall, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) rows_.will_need(rows[i * ranks + step.comm->local_rank()]);
+  });
+}
+
+TensorView<float> HashTable::look_up(const StepContext& step) const {
+  const TensorView<float> found = step.workspace.take(step.batch.tokens.size(), spec_.embed_dim());
+  const TensorView<float> tokens = token_rows(step);
+  if (!found.empty()) {
+    const RecurrentRuns runs(step);
+    const std::vector<std::uint64_t> rows = chosen_rows(runs.all(), tokens);
+    const std::size_t heads = spec_.hash.heads();
+    for_thread_parts(rows.size(), found.size(), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        float* const out = found.row(i / heads) + i % heads * spec_.row_size;
+        if (!rows_.copy_row(rows[i], out)) std::fill_n(out, spec_.row_size, 0.0F);
+      }
+    });
+    kernels::keep_last_rows(runs.all(), spec_.hash.context(), tokens);
+  }
+  if (rows_.are_mapped()) return found;
+  PartialSum sum(found);
+  if (!found.empty()) return all_reduce(*step.comm, std::move(sum));
+  step.count_sum(sum);
+  return found;
 }
 
 TensorView<float> HashTable::operator()(TensorView<const float> streams, const StepContext& step) const {

@@ -108,6 +108,10 @@ std::optional<StoredRows> MergedCheckpoint::stored_rows(const std::string& name,
   return changes(name) ? std::nullopt : stored().stored_rows(name, shape, slice);
 }
 
+std::optional<MappedRows> MergedCheckpoint::mapped_rows(const std::string& name, MatrixShape shape) const {
+  return changes(name) ? std::nullopt : stored().mapped_rows(name, shape);
+}
+
 void MergedCheckpoint::expect(const std::string& name, MatrixShape shape, const std::string& reason) const {
   stored().expect(name, shape, reason);
   for (const Adapter& adapter : merged_.all()) {

@@ -28,6 +28,7 @@ class MergedCheckpoint final : public SourceDecorator {
             TensorView<float> out) const override;
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override;
   std::uint64_t fingerprint() const override { return stored().fingerprint() ^ merged_.fingerprint(); }
 
  private:

@@ -1,7 +1,9 @@
 #include "model/weights/gguf/gguf_encoded_rows.h"
 
+#include "model/files/printable.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "model/weights/source/widen.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -22,10 +24,23 @@ std::uint16_t scale_bits(const GgufType& type, const std::byte* row, std::size_t
   return bf16_of_e8m0(std::to_integer<std::uint8_t>(row[type.block_elements + group]));
 }
 
+// Files without this key contain their tables.
+void require_tables_inside(const ModelMetadata& model, std::string_view encoding) {
+  const std::string_view storage = model.text_or("engram.storage", "embedded");
+  require<CheckpointError>(
+      storage == "embedded",
+      "{}: engram.storage must be embedded, found {}: the rows of hash tables are in files beside the model, "
+      "which cannot be read (engram.encoding: {}); use a GGUF file that contains the tensors "
+      "blk.N.engram_embd.weight, or the safetensors files of the model",
+      model.files().name(), printable(storage), encoding.empty() ? "none" : printable(encoding));
+}
+
 }  // namespace
 
 void find_encoded_rows(GgufFiles& files) {
-  const std::string_view encoding = ModelMetadata(files).text_or("engram.encoding", "");
+  const ModelMetadata model(files);
+  const std::string_view encoding = model.text_or("engram.encoding", "");
+  require_tables_inside(model, encoding);
   std::vector<std::string> tables;
   for (const auto& [name, entry] : files.tensors()) {
     const GgufTensor& tensor = entry.tensor;

@@ -16,7 +16,8 @@ namespace tp {
 // Whether a type is that of such rows. A block is a row.
 constexpr bool is_encoded_row(const GgufType& type) { return type.name == "F8_E4M3"; }
 
-// Gives the files' hash tables this type if their metadata names the format.
+// Gives the files' hash tables this type if their metadata names the format. Throws CheckpointError if the
+// metadata says that the tables are in other files.
 void find_encoded_rows(GgufFiles& files);
 
 // Writes elements [columns.begin, columns.end) of the row at `row`.

@@ -110,7 +110,7 @@ GgufFiles::GgufFiles(const fs::path& first) {
 }
 
 void GgufFiles::add_file(const fs::path& path) {
-  files_.push_back(std::make_unique<MappedFile>(path));
+  files_.push_back(std::make_shared<MappedFile>(path));
   const MappedFile& file = *files_.back();
   GgufHeader header = parse_gguf_header(file.bytes(), file.name());
   header_sizes_.push_back(header.size);
@@ -162,7 +162,7 @@ void GgufFiles::describe_as(const GgufTensor& tensor) { tensors_.at(tensor.name)
 
 std::vector<const MappedFile*> GgufFiles::parts() const {
   std::vector<const MappedFile*> parts;
-  for (const std::unique_ptr<MappedFile>& file : files_) parts.push_back(file.get());
+  for (const std::shared_ptr<MappedFile>& file : files_) parts.push_back(file.get());
   return parts;
 }
 
@@ -173,7 +173,7 @@ std::uint64_t GgufFiles::fingerprint() const {
 }
 
 void GgufFiles::stop_reading_ahead() {
-  for (const std::unique_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
+  for (const std::shared_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
 }
 
 std::string GgufFiles::name() const {

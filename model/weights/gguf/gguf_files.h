@@ -64,7 +64,7 @@ class GgufFiles {
   void add_file(const std::filesystem::path& path);
   void add_list(const std::string& key, const GgufValue& value);
 
-  std::vector<std::unique_ptr<MappedFile>> files_;
+  std::vector<std::shared_ptr<MappedFile>> files_;
   std::vector<std::size_t> header_sizes_;  // bytes of each part's header
   std::optional<GgufMetadata> metadata_;
   std::map<std::string, Entry, std::less<>> tensors_;

@@ -116,6 +116,25 @@ std::optional<StoredRows> GroupCheckpoint::stored_rows(const std::string& name, 
   return std::nullopt;
 }
 
+std::optional<MappedRows> GroupCheckpoint::mapped_rows(const std::string& name, MatrixShape shape) const {
+  if (find(name) == nullptr) return plain_->mapped_rows(name, shape);
+  const QuantizedMatrix& matrix = find(name, shape, "");
+  if (!matrix.groups.is_e4m3) return std::nullopt;
+  const std::size_t scale_rows = matrix.groups.groups.row_block;
+  MappedRows::Part scales =
+      plain_->mapped_part(matrix.shared.front(), (shape.rows + scale_rows - 1) / scale_rows);
+  scales.rows = scale_rows;
+  count(matrix, {});
+  plain_->count_shared(matrix.stored);
+  const auto read = [groups = matrix.groups, data = plain_->find_raw(matrix.stored)->data](std::size_t row,
+                                                                                           float* out) {
+    const std::size_t columns = groups.shape.columns;
+    groups.read(RowsInMemory{data + row * columns, columns},
+                TensorSlice::of_rows(groups.shape, {row, row + 1}), TensorView<float>(out, 1, columns));
+  };
+  return MappedRows(shape.rows, {plain_->mapped_part(matrix.stored, shape.rows), std::move(scales)}, read);
+}
+
 void GroupCheckpoint::read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                      const kernels::QuantizedRows& out) const {
   if (find(name) == nullptr) return plain_->read_quantized(name, shape, slice, out);

@@ -42,6 +42,8 @@ class GroupCheckpoint final : public WeightSource {
             TensorView<float> out) const override;
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
+  // FP8, and tensors that are not quantized.
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override;
   void read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                       const kernels::QuantizedRows& out) const override;
   void read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,

@@ -67,7 +67,7 @@ SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& direct
                                              const SafetensorsFiles& found)
     : directory_(directory) {
   for (const std::string& name : found.names) {
-    files_.push_back(std::make_unique<MappedFile>(directory / name));
+    files_.push_back(std::make_shared<MappedFile>(directory / name));
     add_file(*files_.back(), found.file_of);
   }
   check_index(found.file_of);
@@ -131,7 +131,7 @@ void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
 
 void SafetensorsCheckpoint::read_exactly(const ColumnReader& columns) {
   columns_ = &columns;
-  for (const std::unique_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
+  for (const std::shared_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
 }
 
 void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
@@ -218,6 +218,24 @@ std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& 
   return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
 }
 
+std::optional<MappedRows> SafetensorsCheckpoint::mapped_rows(const std::string& name,
+                                                             MatrixShape shape) const {
+  const Entry& entry = find_matrix(name, shape, "");
+  count_shared(name);
+  const auto read = [data = entry.data(), type = dtype(name), columns = shape.columns](std::size_t row,
+                                                                                       float* out) {
+    widen(type, data + row * columns * size_of(type), columns, out);
+  };
+  return MappedRows(shape.rows, {mapped_part(name, shape.rows)}, read);
+}
+
+MappedRows::Part SafetensorsCheckpoint::mapped_part(const std::string& name, std::size_t parts) const {
+  const Entry& entry = find(name);
+  return {.file = entry.file.shared_from_this(),
+          .begin = entry.tensor.bytes.begin,
+          .bytes = entry.tensor.bytes.size() / std::max<std::size_t>(1, parts)};
+}
+
 std::vector<std::int64_t> SafetensorsCheckpoint::whole_numbers(const std::string& name, MatrixShape shape,
                                                                const std::string& reason) const {
   const Entry& entry = find_matrix(name, shape, reason);
@@ -290,7 +308,7 @@ std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(
 
 std::vector<const MappedFile*> SafetensorsCheckpoint::mapped_files() const {
   std::vector<const MappedFile*> files;
-  for (const std::unique_ptr<MappedFile>& file : files_) files.push_back(file.get());
+  for (const std::shared_ptr<MappedFile>& file : files_) files.push_back(file.get());
   return files;
 }
 

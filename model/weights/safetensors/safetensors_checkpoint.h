@@ -39,6 +39,7 @@ class SafetensorsCheckpoint final : public WeightSource {
             TensorView<float> out) const override;
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override;
   std::vector<std::int64_t> whole_numbers(const std::string& name, MatrixShape shape,
                                           const std::string& reason) const override;
   std::vector<TypeUse> types() const override;
@@ -59,6 +60,8 @@ class SafetensorsCheckpoint final : public WeightSource {
   // The place in memory of a slice of a matrix of any type, whose elements may be stored in another shape.
   // The slice may be in fetched columns.
   RowsInMemory rows_in_memory(const std::string& name, MatrixShape shape, const TensorSlice& slice) const;
+  // A tensor of any type, whose bytes are divided into `parts` equal parts.
+  MappedRows::Part mapped_part(const std::string& name, std::size_t parts) const;
   // After read_exactly: announces that the whole tensor will be read soon.
   void will_need(const std::string& name) const;
   // Count bytes of a tensor as read: `bytes`, or all bytes of a tensor that slices share.
@@ -99,7 +102,7 @@ class SafetensorsCheckpoint final : public WeightSource {
   void count_read(const Entry& entry, std::size_t bytes) const;
 
   std::filesystem::path directory_;
-  std::vector<std::unique_ptr<MappedFile>> files_;
+  std::vector<std::shared_ptr<MappedFile>> files_;
   std::map<std::string, Entry> tensors_;
   std::size_t stored_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;

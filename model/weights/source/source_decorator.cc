@@ -53,6 +53,11 @@ std::optional<StoredRows> SourceDecorator::stored_rows(const std::string& name, 
   return place.source.stored_rows(place.name, shape, slice);
 }
 
+std::optional<MappedRows> SourceDecorator::mapped_rows(const std::string& name, MatrixShape shape) const {
+  const Place place = place_of(name);
+  return place.source.mapped_rows(place.name, shape);
+}
+
 void SourceDecorator::read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                   const kernels::GroupedRows& out) const {
   const Place place = place_of(name);

@@ -31,6 +31,7 @@ class SourceDecorator : public WeightSource {
             TensorView<float> out) const override;
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override;
   void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                    const kernels::GroupedRows& out) const override;
   void read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,

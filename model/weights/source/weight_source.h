@@ -6,6 +6,7 @@
 #include "model/kernels/scaled_weight.h"
 #include "model/kernels/stored_rows.h"
 #include "model/weights/source/fetched_columns.h"
+#include "model/weights/source/mapped_rows.h"
 #include "model/weights/source/stored_scales.h"
 #include "model/weights/source/type_use.h"
 #include "parallel/shard/slice.h"
@@ -76,6 +77,13 @@ class WeightSource {
   // Nothing if it is not in memory as a DType. Throws CheckpointError like `read`.
   virtual std::optional<StoredRows> stored_rows(const std::string& /*name*/, MatrixShape /*shape*/,
                                                 const TensorSlice& /*slice*/) const {
+    return std::nullopt;
+  }
+
+  // A matrix whose rows are read from the files while the model runs; it counts as read. Nothing unless the
+  // files contain each row as a whole, with values that dtype or group_type keeps. The tensor must have been
+  // expected with this shape.
+  virtual std::optional<MappedRows> mapped_rows(const std::string& /*name*/, MatrixShape /*shape*/) const {
     return std::nullopt;
   }
 

@@ -31,6 +31,19 @@ void ConfiguredWeights::read(const std::string&, MatrixShape, const TensorSlice&
   throw std::logic_error("a config.json has no weights");
 }
 
+// A config does not tell the type of scales. Published tables have exponents of one byte.
+std::optional<MappedRows> ConfiguredWeights::mapped_rows(const std::string& name, MatrixShape shape) const {
+  const auto read = [](std::size_t, float*) { throw std::logic_error("a config.json has no weights"); };
+  const QuantizedLayers* const layers = find(name);
+  if (layers == nullptr)
+    return MappedRows(shape.rows, {{.bytes = shape.columns * size_of(dtype(name))}}, read);
+  const StoredGroups stored = layers->stored(shape);
+  if (!stored.is_e4m3) return std::nullopt;
+  return MappedRows(
+      shape.rows,
+      {{.bytes = shape.columns}, {.bytes = stored.groups.groups, .rows = stored.groups.row_block}}, read);
+}
+
 StoredScales ConfiguredWeights::scales_of(const std::string& name) const {
   const StoredScales scales = find(name)->stored(shapes_.at(name)).groups;
   return scales.column_block == 0 ? in_any_order_.scales_of(name) : scales;

@@ -25,6 +25,8 @@ class ConfiguredWeights final : public WeightSource {
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
+  // Only their size.
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override;
   StoredScales scales_of(const std::string& name) const override;
   // The types of quantized layers, assuming square matrices; empty if there are none.
   std::vector<TypeUse> types() const override;

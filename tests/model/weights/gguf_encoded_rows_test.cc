@@ -3,10 +3,12 @@
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/model/weights/read_tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,7 @@ const std::string kTable = "layers.1.engram.embed.weight";
 class GgufEncodedRows : public testing::Test {
  protected:
   // Two rows: 256 elements, all 1 or all -1, and a power of two for each 32 of them.
-  std::unique_ptr<GgufCheckpoint> open(const std::string& encoding) {
+  std::unique_ptr<GgufCheckpoint> open(const std::string& encoding, const std::string& storage = "embedded") {
     std::string bytes;
     for (const char one : {'\x38', '\xb8'}) {
       bytes += std::string(256, one);
@@ -32,6 +34,7 @@ class GgufEncodedRows : public testing::Test {
         .whole("deepseek41.embedding_length", 8)
         .whole("deepseek41.attention.head_count", 2)
         .text("deepseek41.engram.encoding", encoding)
+        .text("deepseek41.engram.storage", storage)
         .tensor("blk.1.engram_embd.weight", {2, 264}, "I8", bytes);
     return GgufCheckpoint::open(folder_.write("m.gguf", file.file()));
   }
@@ -68,6 +71,26 @@ TEST_F(GgufEncodedRows, KeepTheirElementsAndScalesInMemory) {
   EXPECT_EQ(source->types().front().type, "F8_E4M3");
   EXPECT_EQ(source->types().front().elements, 512U);
   EXPECT_TRUE(source->types().front().exactly);
+}
+
+// Their values do not depend on the source, which may be gone when rows are read.
+TEST_F(GgufEncodedRows, MayStayInTheFile) {
+  const std::vector<float> expected = test::read_whole(*open("e4m3_e8m0_32_row264"), kTable, {2, 256});
+  const std::optional<MappedRows> rows = open("e4m3_e8m0_32_row264")->mapped_rows(kTable, {2, 256});
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->bytes(), 2U * 264);
+  std::vector<float> row(256);
+  for (std::size_t i = 0; i < 2; ++i) {
+    rows->will_need(i);
+    rows->read(i, row.data());
+    EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin() + static_cast<std::ptrdiff_t>(256 * i)));
+  }
+}
+
+TEST_F(GgufEncodedRows, AreRefusedInOtherFiles) {
+  const std::string error = test::error_of<CheckpointError>([&] { open("q4_k_row144", "external"); });
+  EXPECT_CONTAINS(error, "m.gguf: engram.storage must be embedded, found external");
+  EXPECT_CONTAINS(error, "q4_k_row144");
 }
 
 TEST_F(GgufEncodedRows, AreRefusedInAnotherFormat) {

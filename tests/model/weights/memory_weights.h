@@ -3,7 +3,9 @@
 
 #include "model/weights/source/weight_source.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -33,6 +35,16 @@ class MemoryWeights final : public WeightSource {
         out(r, c) = values[(slice.rows.begin + r) * shape.columns + slice.columns.begin + c];
     }
   }
+  // From now on, rows can be mapped like those of files.
+  void map_rows() { maps_ = true; }
+  std::optional<MappedRows> mapped_rows(const std::string& name, MatrixShape shape) const override {
+    if (!maps_) return std::nullopt;
+    const float* const values = tensors_.at(name).values.data();
+    const auto read = [values, columns = shape.columns](std::size_t row, float* out) {
+      std::copy_n(values + row * columns, columns, out);
+    };
+    return MappedRows(shape.rows, {{.bytes = shape.columns * sizeof(float)}}, read);
+  }
   std::size_t stored_bytes() const override { return 0; }
   std::size_t bytes_read() const override { return 0; }
   std::uint64_t fingerprint() const override { return 0; }
@@ -44,6 +56,7 @@ class MemoryWeights final : public WeightSource {
     std::vector<float> values;
   };
   std::map<std::string, Tensor> tensors_;
+  bool maps_ = false;
 };
 
 }  // namespace tp::test

@@ -281,5 +281,29 @@ TEST(Footprint, MatchesTheMemoryOfLoadedQuantizedModels) {
   }
 }
 
+// The ranks of a stage map the same pages. Tables are not part of a need, which may fill the whole memory.
+TEST_F(MemoryPlanTest, CountsTheTablesOfAHostOnce) {
+  std::vector<RankMemory> ranks = ranks_on({10 * kGiB}, 4);
+  const std::uint64_t blocks = cache(ranks).blocks;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    ranks[rank].stage = rank / 2;
+    ranks[rank].need.tables = (rank / 2 == 0 ? 3 : 5) * kGiB;
+  }
+  EXPECT_EQ(tables_on(ranks, placement_.hosts.front()), 8 * kGiB);
+  EXPECT_EQ(cache(ranks).blocks, blocks);
+}
+
+TEST_F(MemoryPlanTest, KnowsWhetherAHostHasNoRoomForTables) {
+  const auto lacks = [&](const std::vector<std::uint64_t>& hosts, std::uint64_t tables) {
+    std::vector<RankMemory> ranks = ranks_on(hosts, 1);
+    for (RankMemory& rank : ranks) rank.need.tables = tables;
+    return lacks_room_for_tables(ranks, placement_);
+  };
+  const std::uint64_t rest = without_cache(footprint().of({0, 2}));
+  EXPECT_FALSE(lacks({rest + kGiB, rest + kGiB}, kGiB));
+  EXPECT_TRUE(lacks({rest + kGiB - 1, rest + kGiB}, kGiB));
+  EXPECT_FALSE(lacks({1, 1}, 0)) << "the model has no tables";
+}
+
 }  // namespace
 }  // namespace tp

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -72,10 +73,11 @@ const HashTableNames kNames{.table = "table",
                             .conv_norm = "norm_conv",
                             .conv = "conv"};
 
-// Random tensors. The source has Qwen's under "name.weight".
+// Random tensors, the same in each object. The source has Qwen's under "name.weight".
 class Weights {
  public:
-  explicit Weights(Kind kind) {
+  explicit Weights(Kind kind, bool are_mapped = false) {
+    if (are_mapped) source_.map_rows();
     const std::size_t embed_dim = spec(kind).embed_dim();
     table_ = random_.numbers(2 * kRowsOfShard * kRowSize);
     if (kind != Kind::shards) {
@@ -219,6 +221,9 @@ class HashTables : public testing::TestWithParam<Kind> {
 
   // Tokens [begin, end) of the sequence on the state in `slot`.
   Matrix run(std::size_t begin, std::size_t end, StateSpan state) {
+    return run(table_, begin, end, std::move(state));
+  }
+  Matrix run(const HashTable& table, std::size_t begin, std::size_t end, StateSpan state) {
     Batch batch;
     batch.tokens.assign(tokens_.begin() + static_cast<std::ptrdiff_t>(begin),
                         tokens_.begin() + static_cast<std::ptrdiff_t>(end));
@@ -227,7 +232,8 @@ class HashTables : public testing::TestWithParam<Kind> {
     const Workspace::Frame frame(workspace_);
     const StepContext step{
         .batch = batch, .workspace = workspace_, .states = states_.layer(0), .comm = &test::world()};
-    return Matrix(table_(streams_.view().rows_from(begin, end - begin), step));
+    table.announce_rows(step);
+    return Matrix(table(streams_.view().rows_from(begin, end - begin), step));
   }
 
   void expect_rows(const Matrix& found, std::size_t begin, const Matrix& expected) {
@@ -278,6 +284,37 @@ TEST_P(HashTables, AreDividedByRows) {
   EXPECT_EQ(counts, std::vector<double>(counts.size(), 1.0));
 }
 
+// Every rank has all rows of a mapped table, so it exchanges nothing, and the results have the same bits.
+TEST_P(HashTables, MayStayInFiles) {
+  const Weights weights(GetParam(), /*are_mapped=*/true);
+  WeightLoader loader(weights.source(), {test::world().rank(), test::world().size()}, WeightType::f32, {});
+  const HashTable mapped(loader, spec_, kSize, GetParam() == Kind::engram ? kEngramNames : kNames);
+  ASSERT_TRUE(mapped.rows().are_mapped());
+  EXPECT_FALSE(table_.rows().are_mapped());
+  EXPECT_EQ(loader.loaded().mapped_bytes, 2 * kRowsOfShard * kRowSize * sizeof(float));
+  EXPECT_EQ(loader.loaded().elements, loader_.loaded().elements - table_.rows().loaded().elements);
+  const std::vector<Range> chunks = {{0, 1}, {1, 9}, {9, kTokens}};
+  for (const auto& [begin, end] : chunks) {
+    const Matrix expected = run(begin, end, {.slot = 0});
+    const std::uint64_t before = test::world().stats().all_reduce.calls;
+    const Matrix found = run(mapped, begin, end, {.slot = 1});
+    EXPECT_EQ(test::world().stats().all_reduce.calls, before);
+    EXPECT_EQ(found.values, expected.values) << "tokens " << begin << " to " << end;
+  }
+}
+
+// Memory of other hosts may be faster than a disk.
+TEST_P(HashTables, AreDividedIfTheSpecSaysSo) {
+  const Weights weights(GetParam(), /*are_mapped=*/true);
+  WeightLoader loader(weights.source(), {test::world().rank(), test::world().size()}, WeightType::f32, {});
+  HashTableSpec divided = spec_;
+  divided.is_divided = true;
+  const HashTable table(loader, divided, kSize, GetParam() == Kind::engram ? kEngramNames : kNames);
+  EXPECT_FALSE(table.rows().are_mapped());
+  EXPECT_EQ(loader.loaded().mapped_bytes, 0U);
+  EXPECT_EQ(loader.loaded().elements, loader_.loaded().elements);
+}
+
 // A state consists of the last tokens, and of the convolution's rows.
 TEST_P(HashTables, HaveAStateOfTwoTokensAndTheConvolution) {
   const std::vector<StatePart::Rows> rows = table_.state_rows();
@@ -293,7 +330,25 @@ INSTANTIATE_TEST_SUITE_P(Kinds, HashTables, testing::Values(Kind::one_tensor, Ki
                                                                    : "Shards";
                          });
 
-// A published table: FP8 in groups of 32 columns, each with an exponent.
+// Returns how many ranks have each row, after comparing the rows.
+std::vector<double> ranks_with_rows(const HashRows& rows, std::size_t count, std::size_t columns,
+                                    const std::vector<std::uint8_t>& scales) {
+  std::vector<double> counts(count);
+  std::vector<float> row(columns);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!rows.copy_row(i, row.data())) continue;
+    counts[i] = 1.0;
+    for (std::size_t j = 0; j < columns; ++j) {
+      const double magnitude = 1.0 + static_cast<double>((i * columns + j) % 8) / 8;  // 0x38 is 1
+      EXPECT_EQ(row[j], std::ldexp(magnitude, scales[2 * i + j / 32] - 127)) << i << ", " << j;
+    }
+  }
+  exchange_sum(test::world(), counts);
+  return counts;
+}
+
+// A published table: FP8 in groups of 32 columns, each with an exponent. It stays in the file, or ranks
+// divide it.
 TEST(HashRowsOfFp8, HaveTheValuesOfTheFile) {
   constexpr std::size_t kRows = 13;
   constexpr std::size_t kColumns = 64;
@@ -317,20 +372,17 @@ TEST(HashRowsOfFp8, HaveTheValuesOfTheFile) {
   WeightLoader loader(*source, {test::world().rank(), test::world().size()}, std::nullopt, {});
   HashTableSpec spec{.row_size = kColumns, .rows = kRows};
   const HashTableNames names{.table = "engram.embed"};
-  const HashRows rows(loader, spec, names);
-  EXPECT_LE(rows.loaded().bytes, 2 * (kRows + 31) * kColumns);  // stays FP8, in whole panels
-  std::vector<double> counts(kRows);
-  std::vector<float> row(kColumns);
-  for (std::size_t i = 0; i < kRows; ++i) {
-    if (!rows.copy_row(i, row.data())) continue;
-    counts[i] = 1.0;
-    for (std::size_t j = 0; j < kColumns; ++j) {
-      const double magnitude = 1.0 + static_cast<double>((i * kColumns + j) % 8) / 8;  // 0x38 is 1
-      EXPECT_EQ(row[j], std::ldexp(magnitude, scales[2 * i + j / 32] - 127)) << i << ", " << j;
-    }
-  }
-  exchange_sum(test::world(), counts);
-  EXPECT_EQ(counts, std::vector<double>(kRows, 1.0));
+  const HashRows mapped(loader, spec, names);
+  EXPECT_EQ(mapped.loaded().mapped_bytes, kRows * (kColumns + 2));
+  EXPECT_EQ(mapped.loaded().bytes, 0U);
+  EXPECT_EQ(ranks_with_rows(mapped, kRows, kColumns, scales),
+            std::vector<double>(kRows, static_cast<double>(test::world().size())));
+
+  spec.is_divided = true;
+  const HashRows parts(loader, spec, names);
+  EXPECT_EQ(parts.loaded().mapped_bytes, 0U);
+  EXPECT_LE(parts.loaded().bytes, 2 * (kRows + 31) * kColumns);  // stays FP8, in whole panels
+  EXPECT_EQ(ranks_with_rows(parts, kRows, kColumns, scales), std::vector<double>(kRows, 1.0));
 
   // The ids of stored rows cannot be known without the tokenizer.
   spec.hash.folded_size = 4;
