@@ -1,4 +1,5 @@
 // Clients of each API read more than answers: they use ids, lists of models, and error messages.
+#include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
 #include <chrono>
@@ -99,13 +100,13 @@ TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
     const std::string begin = "prompt is too long: ";
     ASSERT_EQ(message.substr(0, begin.size()), begin) << message;
     EXPECT_GE(std::stoul(message.substr(begin.size())), min) << message;
-    EXPECT_NE(message.find(" tokens > " + std::to_string(maximum) + " maximum"), message.npos) << message;
+    EXPECT_CONTAINS(message, " tokens > " + std::to_string(maximum) + " maximum");
   };
   expect_numbers(refusal("/v1/messages", 300, 5), 300, 100);
   expect_numbers(refusal("/v1/messages", 20, 60), 65, 64);
   const std::string bytes = refusal("/v1/messages", 100'000, 5);
   expect_numbers(bytes, 10'000, 100);
-  EXPECT_NE(bytes.find("200"), bytes.npos) << "the bytes";
+  EXPECT_CONTAINS(bytes, "200") << "the bytes";
   expect_numbers(refusal("/v1/messages/count_tokens", 100'000, 5), 10'000, 100);
   server.end();
 }
@@ -136,20 +137,17 @@ TEST_F(ServeApiAlone, AnUnknownPathIsAnsweredWithTheNearestEndpoint) {
                                       {"/metric", "/metrics"}}) {
     const HttpReply reply = server().post(path, json::object());
     EXPECT_EQ(reply.status, 404) << path;
-    EXPECT_NE(message_of(reply).find(std::string("did you mean ") + nearest + "?"), std::string::npos)
-        << message_of(reply);
+    EXPECT_CONTAINS(message_of(reply), std::string("did you mean ") + nearest + "?");
   }
-  EXPECT_NE(message_of(server().post("/api/generate", json::object())).find("Ollama's API"),
-            std::string::npos);
+  EXPECT_CONTAINS(message_of(server().post("/api/generate", json::object())), "Ollama's API");
 }
 
 TEST_F(ServeApiAlone, ErrorsAreSentences) {
   const std::string base = message_of(server().get("/v1"));
-  EXPECT_NE(base.find("the base URL"), base.npos) << base;
-  EXPECT_NE(base.find("/v1/chat/completions"), base.npos) << base;
-  EXPECT_NE(message_of(server().post("/v1/v1/messages", json::object())).find("found two"),
-            std::string::npos);
-  EXPECT_NE(message_of(server().get("/v1/nothing")).find("no endpoint /v1/nothing"), std::string::npos);
+  EXPECT_CONTAINS(base, "the base URL");
+  EXPECT_CONTAINS(base, "/v1/chat/completions");
+  EXPECT_CONTAINS(message_of(server().post("/v1/v1/messages", json::object())), "found two");
+  EXPECT_CONTAINS(message_of(server().get("/v1/nothing")), "no endpoint /v1/nothing");
   const std::string json_error = message_of(post_text(server().port(), "/v1/completions", "{\"a\": secret"));
   EXPECT_EQ(json_error,
             "the body is not JSON: line 1, column 7: expected a value such as \"text\", 1, true or null, "
@@ -165,7 +163,7 @@ TEST_F(ServeApiAlone, ExplainsThatAClientExpectsTls) {
   const Finished chat =
       run(kNoMpirun, {"chat", "--server", "https://127.0.0.1:" + std::to_string(server().port())});
   EXPECT_EQ(chat.status, 1) << chat.err;
-  EXPECT_NE(chat.err.find("does not speak TLS"), std::string::npos) << chat.err;
+  EXPECT_CONTAINS(chat.err, "does not speak TLS");
   EXPECT_EQ(chat.err.find("SSL routines"), std::string::npos) << chat.err;
 }
 
@@ -176,7 +174,7 @@ TEST_F(ServeApiAlone, MisspelledRolesAreRefusedInEveryApi) {
                                      {"/v1/responses", "input"}}) {
     const HttpReply reply = server().post(path, {{member, {wrong}}, {"max_tokens", 1}});
     EXPECT_EQ(reply.status, 400) << path << reply.body;
-    EXPECT_NE(message_of(reply).find("\"usr\""), std::string::npos) << reply.body;
+    EXPECT_CONTAINS(message_of(reply), "\"usr\"") << reply.body;
     EXPECT_EQ(message_of(reply).find("`" + std::string(member) + "`: "), 0U) << reply.body;
   }
   for (const char* role : {"system", "developer", "user"})
@@ -224,7 +222,7 @@ TEST(Serve, AFullQueueGivesTheReasonAndAdvice) {
   ServedProgram server(kNoMpirun, {"--max-queue", "1", "--max-sequences", "1"});
   const HttpReply many = server.post("/v1/completions", {{"prompt", {"a", "b", "c"}}, {"max_tokens", 1}});
   EXPECT_EQ(many.status, 400);
-  EXPECT_NE(message_of(many).find("--max-queue"), std::string::npos) << many.body;
+  EXPECT_CONTAINS(message_of(many), "--max-queue") << many.body;
   HttpClient running(server.port());
   HttpClient waiting(server.port());
   const std::string slow = greedy(2000, {{"ignore_eos", true}, {"stream", true}}).dump();
@@ -235,7 +233,7 @@ TEST(Serve, AFullQueueGivesTheReasonAndAdvice) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const HttpReply refused = server.post("/v1/completions", greedy(1));
   ASSERT_EQ(refused.status, 429);
-  EXPECT_NE(message_of(refused).find("--max-queue"), std::string::npos) << refused.body;
+  EXPECT_CONTAINS(message_of(refused), "--max-queue") << refused.body;
   EXPECT_TRUE(refused.headers.contains("retry-after"));
   running.close();
   waiting.close();

@@ -134,7 +134,7 @@ TEST(Constraints, ImpossibleConstraintsAreRejected) {
   const Finished finished =
       run(kNoMpirun, {"generate", "--prompt", "x", "--choice", "a", "--min-tokens", "9"});
   EXPECT_EQ(finished.status, 1);
-  EXPECT_NE(finished.err.find("the constraint cannot be satisfied"), std::string::npos) << finished.err;
+  EXPECT_CONTAINS(finished.err, "the constraint cannot be satisfied");
 }
 
 }  // namespace

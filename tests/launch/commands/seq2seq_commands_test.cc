@@ -145,10 +145,8 @@ TEST(Seq2Seq, LinesOfABatchMaySearchWithBeams) {
   EXPECT_NE(searched[0], searched[1]);
   ASSERT_EQ(errors.size(), 2U);
   std::ranges::sort(errors);
-  EXPECT_NE(errors[0].find("beam search does not go with a `temperature` above 0"), std::string::npos)
-      << errors[0];
-  EXPECT_NE(errors[1].find("`length_penalty`: it is a setting of beam search"), std::string::npos)
-      << errors[1];
+  EXPECT_CONTAINS(errors[0], "beam search does not go with a `temperature` above 0");
+  EXPECT_CONTAINS(errors[1], "`length_penalty`: it is a setting of beam search");
   // Flags have the same effect.
   const Finished flags = run(1,
                              {"generate", "--model", fixture.folder, "--tokens", "-", "--json", "--beams",
@@ -187,10 +185,9 @@ TEST(Seq2Seq, ForcedBosIsATokenOrAnId) {
 TEST(Seq2Seq, InspectNamesTheKindAndTheEncodersLayers) {
   const Finished finished = run(kNoMpirun, {"inspect", "--model", model_folder("marian"), "--ranks", "2"});
   expect_success(finished);
-  EXPECT_NE(finished.out.find("kind                      encoder-decoder\n"), std::string::npos)
-      << finished.out;
-  EXPECT_NE(finished.out.find("encoder_layers            2\n"), std::string::npos) << finished.out;
-  EXPECT_NE(finished.out.find("parameters                107392\n"), std::string::npos) << finished.out;
+  EXPECT_CONTAINS(finished.out, "kind                      encoder-decoder\n");
+  EXPECT_CONTAINS(finished.out, "encoder_layers            2\n");
+  EXPECT_CONTAINS(finished.out, "parameters                107392\n");
 }
 
 TEST(Seq2Seq, AnUnsuitableCommandNamesTheSuitableOnes) {

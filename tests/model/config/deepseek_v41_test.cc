@@ -61,7 +61,7 @@ TEST(DeepSeekV41, RefusesVariantsByName) {
   };
   for (const Refusal& refusal : kRefusals) {
     const std::string error = test::error_of<Error>([&] { v41_spec_of(v41_config_with(refusal.changes)); });
-    EXPECT_NE(error.find(refusal.text), std::string::npos) << refusal.changes << ": " << error;
+    EXPECT_CONTAINS(error, refusal.text) << refusal.changes;
   }
 }
 
@@ -136,7 +136,7 @@ TEST(DeepSeekV41, IsNotLoadedWithoutATokenizer) {
   const ModelSpec spec = make_spec(load_config(folder.path()));
   const auto source = open_checkpoint(folder.path());
   const std::string error = test::error_of<Error>([&] { Model(spec, *source, {0, 1}); });
-  EXPECT_NE(error.find("expected tokenizer.json beside config.json"), std::string::npos) << error;
+  EXPECT_CONTAINS(error, "expected tokenizer.json beside config.json");
 }
 
 }  // namespace

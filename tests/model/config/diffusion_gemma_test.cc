@@ -61,7 +61,7 @@ TEST(DiffusionGemma, HasTheDefaultsOfItsClass) {
 TEST(DiffusionGemma, RejectsUnsupportedValues) {
   const auto expect = [](const std::string& part, const json& fields, const json& text_fields = {}) {
     const std::string error = test::error_of<ConfigError>([&] { diffusion_gemma_with(fields, text_fields); });
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_CONTAINS(error, part);
   };
   expect("tie_word_embeddings must be true", {{"tie_word_embeddings", false}});
   expect("use_bidirectional_attention", {}, {{"use_bidirectional_attention", "all"}});
@@ -78,7 +78,7 @@ TEST(DiffusionGemma, RefusesCanvasesThatNoStepCanHold) {
     const std::string error = test::error_of<Error>([&] {
       diffusion_gemma_with({{"canvas_length", length}});
     });
-    EXPECT_NE(error.find("canvas_length"), std::string::npos) << length << ": " << error;
+    EXPECT_CONTAINS(error, "canvas_length") << length;
   }
   EXPECT_NO_THROW(diffusion_gemma_with({{"canvas_length", 65536}}));
 }

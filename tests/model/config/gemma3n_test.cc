@@ -3,6 +3,8 @@
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -57,16 +59,9 @@ TEST(Gemma3n, CutsOffTheFirstTenLayersGatesByDefault) {
 
 TEST(Gemma3n, RejectsUnsupportedValues) {
   const auto error_of = [](const json& fields) -> std::string {
-    try {
-      gemma3n_with(fields);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "none";
+    return test::error_of<ConfigError>([&] { gemma3n_with(fields); });
   };
-  const auto names = [&](const json& fields, const char* field) {
-    EXPECT_NE(error_of(fields).find(field), std::string::npos) << error_of(fields);
-  };
+  const auto names = [&](const json& fields, const char* field) { EXPECT_CONTAINS(error_of(fields), field); };
   names({{"altup_active_idx", 1}}, "altup_active_idx must be 0");
   names({{"altup_correct_scale", false}}, "altup_correct_scale must be true");
   names({{"intermediate_size", {256, 96}}}, "expected 6 (num_hidden_layers), found 2");

@@ -3,6 +3,8 @@
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tp/error.h"
 
 #include <cmath>
@@ -120,19 +122,13 @@ TEST(Seq2SeqFamilies, RefuseVocabulariesOfTheirOwnForTheDecoder) {
   const auto error_of = [](const nlohmann::json& fields) {
     nlohmann::json config = bart_like("MarianMTModel");
     config.update(fields);
-    try {
-      parse_config(config.dump(), "config.json");
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return test::error_of<ConfigError>([&] { parse_config(config.dump(), "config.json"); });
   };
   EXPECT_EQ(error_of({{"decoder_vocab_size", 200}}),
             "config.json: decoder_vocab_size must be vocab_size, 100, as encoder and decoder share their "
             "embedding, found 200; use a model that shares it");
-  EXPECT_NE(error_of({{"share_encoder_decoder_embeddings", false}})
-                .find("share_encoder_decoder_embeddings must be true for MarianMTModel, found false"),
-            std::string::npos);
+  EXPECT_CONTAINS(error_of({{"share_encoder_decoder_embeddings", false}}),
+                  "share_encoder_decoder_embeddings must be true for MarianMTModel, found false");
   EXPECT_EQ(error_of({{"encoder_attention_heads", 7}}),
             "config.json: hidden_size must be a multiple of encoder_attention_heads, found 64 and 7; check "
             "config.json");

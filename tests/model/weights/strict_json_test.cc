@@ -55,7 +55,7 @@ TEST(StrictJson, DistinguishesTheKeysOfALargeObject) {
   EXPECT_EQ(parse_strict_json<ordered_json>(text).dump(), text);
   for (const std::string& key : {keys[2], keys[5], keys[1000], keys.back()}) {
     const std::string again = text.substr(0, text.size() - 1) + "," + json(key).dump() + ":1}";
-    EXPECT_NE(error_in(again).find("twice"), std::string::npos) << key;
+    EXPECT_CONTAINS(error_in(again), "twice") << key;
     EXPECT_NE(test::error_of<JsonError>([&] { parse_strict_json<ordered_json>(again); }), "") << key;
   }
 }

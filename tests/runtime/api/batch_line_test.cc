@@ -228,12 +228,7 @@ TEST(RequestFields, KeepTheOrderOfASchemasProperties) {
 TEST(RequestFields, RefuseSeveralConstraintsAndWrongTypes) {
   Request request;
   const auto error_of = [&](const json& fields) {
-    try {
-      set_fields(fields, request);
-    } catch (const RequestError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of<RequestError>([&] { set_fields(fields, request); });
   };
   EXPECT_CONTAINS(error_of({{"regex", "a"}, {"choice", {"a"}}}),
                   "expected one of choice, grammar, json_object");

@@ -222,12 +222,7 @@ TEST(BeamSearch, RejectsConflictingSettings) {
     request.sampling.temperature = 0.0F;
     request.beam_search = BeamSearch{.beams = 4};
     change(request);
-    try {
-      request.validate();
-    } catch (const RequestError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return test::error_or_none<RequestError>([&] { request.validate(); });
   };
   EXPECT_EQ(error_of([](Request&) {}), "no error");
   EXPECT_EQ(error_of([](Request& request) { request.beam_search->beams = 0; }),

@@ -134,12 +134,7 @@ TEST(LeaderConstraints, PreemptionAndThePrefixCacheChangeNothing) {
 TEST(LeaderConstraints, AreRejectedBeforeTheQueueIfUnsatisfiable) {
   ConstrainedRun run;
   const auto refusal = [&](Request request) -> std::string {
-    try {
-      run.add(std::move(request));
-    } catch (const RequestError& error) {
-      return error.what();
-    }
-    return "none";
+    return error_of<RequestError>([&] { run.add(std::move(request)); });
   };
   Request banned = held_to(constraint::Choice{{"yes"}});
   banned.sampling.logit_bias = {{'e' - ' ', -100.0F}};

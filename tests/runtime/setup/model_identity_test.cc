@@ -114,7 +114,7 @@ TEST_F(ModelIdentityOfCopies, IsNotReadFromAFileThatChangedAfterItWasOpened) {
   OpenModel model(copy());
   fs::last_write_time(weights_of(copy()), fs::file_time_type::clock::now());
   const std::string text = test::error_of<AgreedError>([&] { model.identity.read(); });
-  EXPECT_NE(text.find("do not change a model while it is loaded"), std::string::npos) << text;
+  EXPECT_CONTAINS(text, "do not change a model while it is loaded");
 }
 
 }  // namespace
