@@ -16,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-json from_user(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
-
 std::string message_of(const HttpReply& reply) { return reply.json().at("error").at("message"); }
 
 TEST_F(ServeApiAlone, EveryResponseHasTheIdOfItsRequest) {
@@ -27,7 +25,7 @@ TEST_F(ServeApiAlone, EveryResponseHasTheIdOfItsRequest) {
     EXPECT_EQ(reply.headers.at("request-id"), ours->second);
     return ours->second;
   };
-  const json chat = {{"messages", {from_user("Hi")}}, {"max_tokens", 1}};
+  const json chat = {{"messages", {user_says("Hi")}}, {"max_tokens", 1}};
   json streamed = chat;
   streamed["stream"] = true;
   HttpClient broken(server().port());
@@ -90,7 +88,7 @@ TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
   const auto refusal = [&](const char* path, std::size_t words, int tokens) {
     std::string text;
     for (std::size_t i = 0; i < words; ++i) text += "x ";
-    const HttpReply reply = server.post(path, {{"messages", {from_user(text)}}, {"max_tokens", tokens}});
+    const HttpReply reply = server.post(path, {{"messages", {user_says(text)}}, {"max_tokens", tokens}});
     EXPECT_EQ(reply.status, 400) << reply.body;
     EXPECT_EQ(reply.json().at("error").at("type"), "invalid_request_error");
     EXPECT_EQ(reply.json().at("error").at("details").at("error_code"), "context_length_exceeded");
@@ -112,7 +110,7 @@ TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
 }
 
 TEST_F(ServeApiAlone, BothEndpointsOfMessagesRefuseThreads) {
-  json body = {{"messages", {from_user("Hi")}}, {"max_tokens", 5}, {"thread", {{"type", "create"}}}};
+  json body = {{"messages", {user_says("Hi")}}, {"max_tokens", 5}, {"thread", {{"type", "create"}}}};
   for (const char* path : {"/v1/messages", "/v1/messages/count_tokens"}) {
     body["thread"] = {{"type", "create"}};
     const HttpReply create = server().post(path, body);
@@ -205,7 +203,7 @@ TEST(Serve, DoesNotReportTheEndOfTextAsAStopReason) {
   const ScriptedModel model;
   ServedProgram server(kNoMpirun, {"--model", model.folder.path().string()});
   const auto ask = [&](const json& more) {
-    json body = {{"messages", {from_user("Hi")}}, {"temperature", 0}};
+    json body = {{"messages", {user_says("Hi")}}, {"temperature", 0}};
     body.update(more);
     return server.post("/v1/chat/completions", body).json().at("choices").at(0);
   };

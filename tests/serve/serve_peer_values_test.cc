@@ -43,8 +43,6 @@ class ServePeerValues : public OneServer<HistoryModel> {
   }
 };
 
-json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
-
 json responses(const json& input, const json& more = json::object()) {
   json body = {{"input", input}, {"temperature", 0}};
   body.update(more);

@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
-
 // Anyone may send such requests. Bodies of requests with a key need the room in memory.
 TEST_F(ServeApiAlone, ReservesNoRoomForBodiesOfRequestsWithoutAny) {
   for (const std::string path : {"/health", "/", "/metrics", "/v1/models"}) {

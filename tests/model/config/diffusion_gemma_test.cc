@@ -3,6 +3,7 @@
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/model/config/small_config.h"
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
@@ -26,7 +27,7 @@ ModelSpec diffusion_gemma_with(const json& fields, const json& text_fields = {})
   json config = json::parse(std::ifstream(diffusion_gemma_folder() / "config.json"));
   if (!fields.empty()) config.merge_patch(fields);
   if (!text_fields.empty()) config["text_config"].merge_patch(text_fields);
-  return make_spec(parse_config(config.dump(), "config.json"));
+  return test::spec_of(config);
 }
 
 TEST(DiffusionGemma, IsGemma4WithCanvases) {

@@ -3,6 +3,7 @@
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/model/config/small_config.h"
 #include "tests/model/weights/checkpoint_files.h"
 
 #include <cmath>
@@ -14,8 +15,7 @@ namespace {
 
 using nlohmann::json;
 using test::error_of;
-
-ModelSpec spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
+using test::spec_of;
 
 json deepseek_v3() {
   return {{"architectures", {"DeepseekV3ForCausalLM"}},

@@ -5,6 +5,7 @@
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
+#include "tests/model/config/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -22,7 +23,7 @@ using nlohmann::json;
 ModelSpec gemma3n_with(const json& fields) {
   json config = json::parse(std::ifstream(reference::fixture("gemma3n").folder / "config.json"));
   if (!fields.empty()) config["text_config"].merge_patch(fields);
-  return make_spec(parse_config(config.dump(), "config.json"));
+  return test::spec_of(config);
 }
 
 const GatedMlpSpec& gemma3n_mlp(const ModelSpec& spec, std::size_t layer) {

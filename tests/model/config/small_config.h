@@ -1,6 +1,7 @@
 // A small config for tests to change.
 #pragma once
 
+#include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/weights/checkpoint_files.h"
 
@@ -25,6 +26,8 @@ inline nlohmann::json small_config() {
 inline CheckpointConfig parse(const nlohmann::json& config) {
   return parse_config(config.dump(), "config.json");
 }
+
+inline ModelSpec spec_of(const nlohmann::json& config) { return make_spec(parse(config)); }
 
 inline std::string refusal_of(const nlohmann::json& config) {
   return error_of<ConfigError>([&] { parse(config); });
