@@ -1,5 +1,4 @@
 #include "launch/commands/subcommands.h"
-#include "launch/common/json_text.h"
 #include "launch/common/message.h"
 #include "launch/common/option_group.h"
 #include "launch/common/progress_line.h"
@@ -11,6 +10,7 @@
 #include "launch/hub/hub_listing.h"
 #include "launch/hub/url.h"
 #include "launch/ranks/on_first_rank.h"
+#include "model/files/json_text.h"
 #include "model/files/printable.h"
 #include "runtime/text/format_bytes.h"
 #include "tp/internal/require.h"

@@ -1,5 +1,6 @@
 #include "runtime/serve/request_log.h"
 
+#include "model/files/json_text.h"
 #include "model/files/printable.h"
 #include "runtime/api/rounded.h"
 
@@ -135,8 +136,7 @@ RequestLog::~RequestLog() {
 void RequestLog::add(const LoggedRequest& request) const {
   constexpr std::size_t kMaxLines = 10'000;
   if (!state_) return;
-  std::string line =
-      as_json_ ? json_of(request).dump(-1, ' ', false, Json::error_handler_t::replace) : log_line(request);
+  std::string line = as_json_ ? json_text(json_of(request)) : log_line(request);
   const std::lock_guard lock(state_->mutex);
   if (state_->lines.size() >= kMaxLines) {
     ++state_->dropped;
