@@ -5,9 +5,7 @@
 #include "model/files/json_text.h"
 #include "model/files/split_text.h"
 
-#include <algorithm>
 #include <array>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,7 +4,6 @@
 #include "tests/serve/served_program.h"
 
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 #include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

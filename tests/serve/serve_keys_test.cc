@@ -2,11 +2,9 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
 
-#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include <gtest/gtest.h>
 

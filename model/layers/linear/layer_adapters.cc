@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>

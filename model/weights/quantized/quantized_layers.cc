@@ -11,7 +11,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 

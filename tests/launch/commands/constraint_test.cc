@@ -4,8 +4,6 @@
 #include "tests/launch/run_line.h"
 #include "tests/model/weights/checkpoint_files.h"
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>

@@ -7,7 +7,6 @@
 #include "tests/runtime/engine/list_reranker_folder.h"
 
 #include <cmath>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,6 @@
 #include "tests/reference/npy_array.h"
 #include "tests/reference/seq2seq_fixture.h"
 
-#include <cmath>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

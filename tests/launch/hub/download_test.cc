@@ -8,7 +8,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <sstream>
 
 #include <gtest/gtest.h>
 

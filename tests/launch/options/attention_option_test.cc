@@ -7,7 +7,6 @@
 #include "tests/launch/text_model.h"
 #include "tests/reference/npy_array.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -8,8 +8,6 @@
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
-#include <cmath>
-
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 

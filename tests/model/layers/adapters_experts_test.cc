@@ -11,7 +11,6 @@
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>

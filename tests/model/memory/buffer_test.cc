@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>

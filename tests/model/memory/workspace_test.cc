@@ -7,7 +7,6 @@
 #include "tp/error.h"
 
 #include <cstdint>
-#include <string>
 
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -15,8 +15,6 @@
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
 
-#include <cmath>
-#include <fstream>
 #include <map>
 
 #include <fmt/format.h>

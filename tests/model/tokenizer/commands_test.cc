@@ -6,7 +6,6 @@
 #include "tests/temporary_directory.h"
 #include "tp/error.h"
 
-#include <iostream>
 #include <sstream>
 
 #include <CLI/CLI.hpp>

@@ -7,7 +7,6 @@
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
 
-#include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>

@@ -8,8 +8,6 @@
 #include "tests/temporary_directory.h"
 #include "tp/error.h"
 
-#include <functional>
-
 #include <gtest/gtest.h>
 
 namespace tp {

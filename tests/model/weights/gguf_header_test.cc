@@ -2,7 +2,6 @@
 
 #include "tests/model/weights/gguf_builder.h"
 
-#include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>

@@ -5,9 +5,7 @@
 #include "tests/reference/random.h"
 #include "tp/mpi.h"
 
-#include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include <gtest/gtest.h>
 

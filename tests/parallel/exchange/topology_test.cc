@@ -8,8 +8,6 @@
 #include "tests/mpi_test.h"
 #include "tp/error.h"
 
-#include <string>
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -14,7 +14,6 @@
 #include "tp/mpi.h"
 
 #include <bit>
-#include <string>
 
 #include <gtest/gtest.h>
 

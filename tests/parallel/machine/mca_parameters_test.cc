@@ -2,7 +2,6 @@
 
 #include "tests/model/weights/checkpoint_files.h"
 
-#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>

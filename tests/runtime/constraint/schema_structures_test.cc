@@ -3,7 +3,6 @@
 #include "tests/expect_contains.h"
 #include "tests/runtime/constraint/keyword_rows.h"
 
-#include <string>
 #include <utility>
 #include <vector>
 

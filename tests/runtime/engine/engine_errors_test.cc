@@ -6,8 +6,6 @@
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/engine/tiny_checkpoint.h"
 
-#include <limits>
-#include <optional>
 #include <string>
 
 #include <fmt/format.h>

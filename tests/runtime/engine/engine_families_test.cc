@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -13,7 +13,6 @@
 #include "tests/runtime/engine/enough_heads.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <gtest/gtest.h>
 

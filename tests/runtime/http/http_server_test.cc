@@ -8,11 +8,8 @@
 #include "tests/serve/http_client.h"
 #include "tp/error.h"
 
-#include <atomic>
 #include <chrono>
-#include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>

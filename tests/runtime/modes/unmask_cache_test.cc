@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
-#include <limits>
-#include <optional>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

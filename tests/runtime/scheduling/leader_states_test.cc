@@ -5,8 +5,6 @@
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 namespace tp {

@@ -6,7 +6,6 @@
 #include "tests/model/weights/checkpoint_files.h"
 #include "tp/error.h"
 
-#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
