@@ -8,7 +8,6 @@
 #include "launch/hub/download.h"
 #include "launch/hub/download_progress.h"
 #include "launch/hub/hub_listing.h"
-#include "launch/hub/url.h"
 #include "launch/ranks/on_first_rank.h"
 #include "model/files/json_text.h"
 #include "model/files/printable.h"

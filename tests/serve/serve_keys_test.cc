@@ -1,6 +1,6 @@
 // Keys with names at a server, and what SIGHUP to rank 0 changes.
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
+#include "tests/temporary_directory.h"
 
 #include <csignal>
 #include <fstream>

@@ -1,6 +1,6 @@
 // Many clients at the same time, some of them hostile.
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/expect_contains.h"
 #include "tests/serve/served_program.h"
 
 #include <fstream>

@@ -4,7 +4,6 @@
 #include "model/kernels/experts.h"
 #include "model/layers/linear/adapted_rows.h"
 #include "model/layers/linear/adapter_weight.h"
-#include "tp/internal/require.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // The formats of bench's results, and the summary of repeated runs.
 #include "launch/bench/bench_summary.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <algorithm>
 #include <cmath>

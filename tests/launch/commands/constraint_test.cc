@@ -1,8 +1,9 @@
 // Constraints from a user, with the demo model.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <map>
 #include <regex>

@@ -1,6 +1,7 @@
 // GGUF files that the program writes from checkpoints.
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <filesystem>
 

@@ -1,11 +1,12 @@
 // tp-infer generate, logits, hidden and inspect with encoder-decoders, and beam search.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
 #include "tests/launch/text_seq2seq.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/npy_array.h"
 #include "tests/reference/seq2seq_fixture.h"
+#include "tests/temporary_directory.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

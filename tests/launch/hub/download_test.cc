@@ -2,9 +2,10 @@
 
 #include "parallel/machine/file_text.h"
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/hub/fake_hub.h"
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <csignal>
 #include <cstdlib>

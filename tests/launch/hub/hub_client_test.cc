@@ -4,8 +4,11 @@
 #include "launch/hub/hub_settings.h"
 #include "launch/hub/url.h"
 #include "tests/environment_variable.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/hub/hub_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

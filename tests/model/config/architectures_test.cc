@@ -5,7 +5,6 @@
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
-#include "tests/reference/fixture.h"
 #include "tp/error.h"
 
 #include <gtest/gtest.h>

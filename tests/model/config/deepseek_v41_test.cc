@@ -3,8 +3,10 @@
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/open_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <filesystem>

@@ -1,10 +1,9 @@
 // DiffusionGemma's configs: cases that the fixture does not cover, and rejected values.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 

@@ -1,8 +1,9 @@
 // Configs of trained drafters in all layouts, and rejected kinds and variants.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/drafter_fixture.h"
 #include "tests/reference/json_file.h"
 #include "tp/error.h"

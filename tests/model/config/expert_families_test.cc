@@ -1,10 +1,11 @@
 // Mixtral, Qwen's experts and DeepSeek: from config.json to the parts of a decoder.
-#include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tp/error.h"
 
 #include <cmath>
 

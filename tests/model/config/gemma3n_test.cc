@@ -1,6 +1,4 @@
 // Gemma 3n's configs: cases that the fixture does not cover.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/error_of.h"

@@ -1,6 +1,4 @@
 // Gemma 4's configs, and layers that share keys and values: cases that the fixtures do not cover.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/config/favor_spec.h"
 #include "model/layers/model.h"
 #include "model/memory/kv_cache.h"

@@ -1,6 +1,4 @@
 // Configs of models with indexers: the layers with an indexer, and impossible sizes.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "tests/model/config/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"

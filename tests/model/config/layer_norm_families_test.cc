@@ -2,8 +2,9 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
 
 #include <cmath>
 

@@ -1,8 +1,6 @@
 // Muse Glimmer: defaults of fields that config.json omits.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
+#include "tests/error_of.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 

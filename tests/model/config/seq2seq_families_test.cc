@@ -1,8 +1,5 @@
 // Specs of the encoder-decoder families, from their configs.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/layers/model.h"
-#include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"

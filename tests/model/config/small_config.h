@@ -3,7 +3,8 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tp/error.h"
 
 #include <string>
 

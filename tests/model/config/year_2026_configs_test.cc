@@ -1,8 +1,8 @@
 // Configs of this year's families: fields that change results are supported or rejected by name.
-#include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 

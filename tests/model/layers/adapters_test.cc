@@ -3,12 +3,15 @@
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/adapters/merged_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/name_of_fixture.h"
 #include "tests/reference/seeded_weights.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 #include "tp/mpi.h"
 
 #include <cmath>

@@ -4,11 +4,13 @@
 #include "model/quantize/quantize_model.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/error_of.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/llama.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <map>
 #include <set>

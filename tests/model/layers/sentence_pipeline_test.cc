@@ -1,7 +1,10 @@
 #include "model/layers/sentence_pipeline.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <gtest/gtest.h>
 

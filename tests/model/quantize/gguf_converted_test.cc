@@ -1,9 +1,11 @@
 // GGUF files of LFM2 and Muse Glimmer, with the names and values that llama.cpp's converter writes.
 #include "model/config/config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <fmt/format.h>

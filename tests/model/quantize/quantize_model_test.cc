@@ -7,12 +7,15 @@
 #include "model/quantize/type_choice.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/layers/next_token_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/mixed_gguf.h"
 #include "tests/model/weights/read_tensor.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/gguf.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,5 @@
 #include "model/tokenizer/embedded_vocabulary.h"
 
-#include "model/tokenizer/steps/byte_level.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"

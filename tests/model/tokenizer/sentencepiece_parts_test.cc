@@ -1,8 +1,11 @@
 // The tokenizers of encoder-decoders without a tokenizer.json: T5's spiece.model, Marian's pair of models
 // with a vocabulary, BART's vocab.json.
 #include "model/tokenizer/tokenizer.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <fstream>
 

@@ -1,6 +1,5 @@
 #include "model/tokenizer/steps/token_decoder.h"
 
-#include "model/tokenizer/text/utf8.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"
 #include "tests/model/tokenizer/naive_decoder.h"

@@ -1,7 +1,6 @@
 // Models with whole words: WordPiece and WordLevel, from tokenizer.json and from BERT's vocab.txt.
 #include "model/tokenizer/models/word_piece.h"
 
-#include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer_files.h"
 #include "tests/error_of.h"
 #include "tests/expect_contains.h"

@@ -2,7 +2,9 @@
 
 #include "model/weights/gguf/gguf_files.h"
 #include "parallel/machine/file_text.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <fstream>

@@ -2,7 +2,10 @@
 #include "model/weights/quantized/quantization_fields.h"
 
 #include "model/weights/quantized/group_quantization.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <string>

@@ -2,7 +2,8 @@
 
 #include "model/files/file_notices.h"
 #include "model/files/json_node.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "parallel/machine/mca_parameters.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <string>
 

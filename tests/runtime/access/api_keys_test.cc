@@ -1,6 +1,8 @@
 #include "runtime/access/api_keys.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <string>

@@ -1,7 +1,8 @@
 #include "runtime/api/batch_line.h"
 
 #include "runtime/api/request_fields.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tp/error.h"
 
 #include <gtest/gtest.h>

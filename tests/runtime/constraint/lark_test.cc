@@ -1,7 +1,6 @@
 // Lark's notation: the constructs, and the grammar of Codex's tool apply_patch.
 #include "tests/expect_contains.h"
 #include "tests/runtime/constraint/text_matcher.h"
-#include "tp/error.h"
 
 #include <string>
 #include <vector>

@@ -5,7 +5,6 @@
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
 #include "tp/error.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <string>

@@ -5,7 +5,6 @@
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/error.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 

@@ -3,7 +3,6 @@
 #include "tests/reference/random.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/engine/tiny_checkpoint.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -3,12 +3,14 @@
 
 #include "model/config/config.h"
 #include "runtime/modes/beam_run.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/log_softmax.h"
 #include "tests/runtime/engine/seq2seq_run.h"
 #include "tests/runtime/scheduling/leader_run.h"
+#include "tp/error.h"
 
 #include <cmath>
 #include <map>

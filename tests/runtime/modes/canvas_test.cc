@@ -1,10 +1,13 @@
 // DiffusionGemma's fixture: logits of passes over given canvases, and whole generations with given random
 // tokens.
 #include "runtime/step/worker.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/diffusion_fixture.h"
 #include "tests/runtime/modes/diffusion_run.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 #include "tp/mpi.h"
 
 #include <algorithm>

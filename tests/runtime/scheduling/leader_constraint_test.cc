@@ -1,7 +1,8 @@
 // Constraints in the leader: masks and forced tokens, with a fake worker.
 #include "runtime/scheduling/leader.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
 #include "tests/runtime/scheduling/leader_run.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <regex>

@@ -9,10 +9,11 @@
 #include "parallel/machine/file_text.h"
 #include "runtime/setup/model_identity.h"
 #include "runtime/store/files/store_fingerprint.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/runtime/setup/invert_bit.h"
+#include "tests/temporary_directory.h"
 #include "tp/version.h"
 
 #include <cstddef>

@@ -3,10 +3,13 @@
 
 #include "model/weights/open_checkpoint.h"
 #include "parallel/exchange/fail_together.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/runtime/setup/invert_bit.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <chrono>
 #include <cstddef>

@@ -1,9 +1,11 @@
 #include "runtime/setup/plan_agreement.h"
 
 #include "parallel/exchange/fail_together.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tp/communicator.h"
+#include "tp/error.h"
 #include "tp/version.h"
 
 #include <string>
