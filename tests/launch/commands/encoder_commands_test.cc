@@ -47,7 +47,6 @@ TEST(Encoders, EmbeddingsMatchTheOriginalPipelineOnSeveralRanks) {
 }
 
 TEST(Encoders, EmbeddingsOfABatchMatchItsRowsWithoutPadding) {
-  const TemporaryDirectory directory;
   for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
     if (fixture.batch_embedding.empty() || !has_pipeline(fixture)) continue;
     std::string lines;

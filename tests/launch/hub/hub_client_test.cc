@@ -113,7 +113,7 @@ TEST(HubClient, GivesTheTokenToTheHubOnly) {
   test.token = test.hub.token = "hf_secret";
   const std::string content = some_bytes(30'000);
   test.hub.add("weights", content);
-  const HubListing listing = list(test);
+  list(test);
   HubClient client = test.client();
   const std::string url = client.url(std::string("/org/name/resolve/") + FakeHub::kCommit + "/weights");
   EXPECT_EQ(client.read({"cannot fetch", "org/name"}, url, 1 << 20).text, content);

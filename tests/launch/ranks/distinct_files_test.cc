@@ -133,7 +133,6 @@ TEST_F(DistinctFiles, AreAskedOfEveryOptionThatNamesAFile) {
 }
 
 TEST_F(DistinctFiles, ProtectTheFilesOfOptions) {
-  const TextModel model;
   const std::string file = write("file.gguf");
   fs::create_symlink(file, path("symbolic.gguf"));
   fs::create_hard_link(file, path("hard.gguf"));

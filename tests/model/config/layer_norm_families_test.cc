@@ -15,7 +15,6 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
-using test::error_of;
 
 ModelSpec spec_of(const std::string& architecture, json fields) {
   fields["architectures"] = {architecture};

@@ -117,7 +117,6 @@ std::string run(const std::vector<std::string>& arguments) {
   add_tokenize_command(app, status);
   add_detokenize_command(app, status);
   ::testing::internal::CaptureStdout();
-  std::string output;
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (...) {

@@ -10,7 +10,6 @@ namespace tp {
 namespace {
 
 using test::error_of;
-using test::gguf_string;
 using test::GgufBuilder;
 using test::le;
 

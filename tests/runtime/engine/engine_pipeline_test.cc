@@ -18,7 +18,6 @@ namespace {
 using reference::Fixture;
 using test::all_logits;
 using test::answers_to;
-using test::Continuation;
 using test::Continuations;
 using test::run_all;
 

@@ -13,7 +13,6 @@
 namespace tp {
 namespace {
 
-using test::Continuation;
 using test::Continuations;
 using test::greedy_request;
 using test::run_engine;
