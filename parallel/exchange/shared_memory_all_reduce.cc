@@ -5,6 +5,7 @@
 #include "parallel/shard/sums.h"
 
 #include <algorithm>
+#include <new>
 #include <type_traits>
 
 namespace tp {
