@@ -67,6 +67,8 @@ struct GatewayFlags {
   std::size_t keep_bytes = std::size_t{1} << 30;
   std::size_t max_queue = 1024;
   int ping_seconds = 15;
+  bool log_json = false;
+  bool quiet = false;
 
   GatewayConfig models() const {
     GatewayConfig models = config.empty() ? config_of({command}) : read_gateway_config(config);
@@ -87,6 +89,8 @@ struct GatewayFlags {
     options.requests = {.max_queue = max_queue, .ping_time = std::chrono::seconds(ping_seconds)};
     options.page = page_response;
     options.log = say;
+    options.logs_requests = !quiet;
+    options.log_json = log_json;
     return options;
   }
 };
@@ -185,6 +189,9 @@ void add_gateway_command(CLI::App& app, int& status) {
               "Maximum requests that wait for a model that isn't ready; further ones get status 429");
   options.add("--ping-seconds", flags->ping_seconds, "SECONDS", whole_number(1, 86400),
               "Seconds between two comments to a stream that waits");
+  options.add_flag("--log-json", flags->log_json,
+                   "Log each request that the gateway refuses as a line of JSON");
+  options.add_flag("--quiet", flags->quiet, "Don't log requests");
   flags->access.add_to(options);
   options
       .add("COMMAND", flags->command, "", CLI::Validator(), "The command that starts the server, after --")

@@ -10,7 +10,7 @@
 namespace tp::kernels {
 
 // Positions from one anchor to the next.
-inline constexpr std::size_t kAnchorTokens = 64;
+inline constexpr std::size_t kAnchorTokens = 16;
 
 // Most tokens between two anchors that a state keeps.
 inline constexpr std::size_t kKeptTokens = kAnchorTokens - 1;

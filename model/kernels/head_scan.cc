@@ -7,7 +7,6 @@
 namespace tp::kernels {
 namespace {
 
-constexpr std::size_t kBlock = ScanScratch::kBlock;
 static_assert(kAnchorTokens == kScanTokens);
 
 // Copies a row of `count` floats, padded with zeros.
@@ -45,8 +44,24 @@ class KeyChunk {
   }
 
   void multiply() const {
-    for (std::size_t first = 0; first < tokens_.size(); first += kBlock)
-      multiply_block(first, std::min(kBlock, tokens_.size() - first));
+    const std::size_t per_token = rows_per_token(rule_);
+    std::array<const float*, 2 * kAnchorTokens> rows;
+    std::array<float*, 2 * kAnchorTokens> out;
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      prefetch_next_query(i);
+      const std::size_t query = (i + 1) * per_token - 1;
+      rows[i * per_token] = keys_[since_ + i];
+      rows[query] = head_row(rule_.query, i, scratch_.rows + i * scratch_.key_stride);
+      out[query] = rule_.dots.row(row(i)) + ((key_head_ + 1) * per_token - 1) * kAnchorTokens;
+      out[i * per_token] = rule_.dots.row(row(i)) + key_head_ * per_token * kAnchorTokens;
+    }
+    simd().scan_dots({.keys = keys_.data(),
+                      .count = since_ + tokens_.size(),
+                      .rows_per_key = per_token,
+                      .size = scratch_.key_stride,
+                      .rows = rows.data(),
+                      .num_rows = per_token * tokens_.size(),
+                      .out = out.data()});
   }
 
  private:
@@ -56,27 +71,10 @@ class KeyChunk {
     return pad(batch.row(row(i)) + column_, rule_.shape.key_dim, copy);
   }
 
-  void multiply_block(std::size_t first, std::size_t count) const {
-    const std::size_t per_token = rows_per_token(rule_);
-    std::array<const float*, 2 * kBlock> rows;
-    std::array<float*, 2 * kBlock> out;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t token = first + i;
-      if (token + kBlock < tokens_.size())
-        prefetch(rule_.query.row(row(token + kBlock)) + column_, rule_.shape.key_dim);
-      const std::size_t query = (i + 1) * per_token - 1;
-      rows[i * per_token] = keys_[since_ + token];
-      rows[query] = head_row(rule_.query, token, scratch_.rows + i * scratch_.key_stride);
-      out[query] = rule_.dots.row(row(token)) + ((key_head_ + 1) * per_token - 1) * kAnchorTokens;
-      out[i * per_token] = rule_.dots.row(row(token)) + key_head_ * per_token * kAnchorTokens;
-    }
-    simd().scan_dots({.keys = keys_.data(),
-                      .count = since_ + first + count,
-                      .rows_per_key = per_token,
-                      .size = scratch_.key_stride,
-                      .rows = rows.data(),
-                      .num_rows = per_token * count,
-                      .out = out.data()});
+  // Of the next chunk.
+  void prefetch_next_query(std::size_t i) const {
+    const std::size_t next = tokens_.begin + i + kAnchorTokens;
+    if (next < run_.tokens) prefetch(rule_.query.row(run_.first_token + next) + column_, rule_.shape.key_dim);
   }
 
   const DeltaRule& rule_;
@@ -99,12 +97,10 @@ ScanScratch::ScanScratch(const DeltaShape& shape, float* memory) : key_stride(sh
   };
   keys = take(kAnchorTokens * key_stride);
   decays = take(kAnchorTokens * shape.decay_stride());
-  fades = take(kAnchorTokens);
   faded_keys = take(kAnchorTokens * key_stride);
-  section_decays = take(padded(kSections * shape.decay_stride()));
   row_decay = take(key_stride);
-  rows = take(2 * kBlock * key_stride);
-  weights = take(2 * kBlock * kAnchorTokens);
+  rows = take(2 * kAnchorTokens * key_stride);
+  weights = take(2 * kAnchorTokens * kAnchorTokens);
   last_addition = take(shape.value_stride());
 }
 
@@ -136,7 +132,6 @@ HeadScan::HeadScan(const DeltaRule& rule, const RecurrentRun& run, std::size_t h
     additions_[i] = addition(run.state, i);
   }
   if (!shape_.decays_rows) std::copy_n(decays, since_, scratch.decays);
-  for (std::size_t i = 0; i < since_ / kScanSection; ++i) finish_section(i);
 }
 
 void HeadScan::run() {
@@ -165,17 +160,11 @@ void HeadScan::copy_to(float* state) const {
 
 void HeadScan::advance(Stretch tokens) {
   while (tokens.begin < tokens.end) {
-    const std::size_t count = std::min(tokens.size(), block_tokens());
+    const std::size_t count = std::min(tokens.size(), kAnchorTokens - since_);
     advance_block(run_.first_token + tokens.begin, count);
     tokens.begin += count;
     if (since_ == kAnchorTokens) move_anchor();
   }
-}
-
-// Most tokens of the next block. If rows have decays, its tokens are of one section.
-std::size_t HeadScan::block_tokens() const {
-  if (shape_.decays_rows) return kScanSection - since_ % kScanSection;
-  return std::min(kBlock, kAnchorTokens - since_);
 }
 
 void HeadScan::advance_block(std::size_t row, std::size_t count) {
@@ -215,26 +204,6 @@ void HeadScan::take_token(std::size_t row, std::size_t i) {
   } else {
     scratch_.decays[place] = *decays_[place];
   }
-  if ((place + 1) % kScanSection == 0) finish_section(place / kScanSection);
-}
-
-// Decays between a section's tokens and its end.
-void HeadScan::finish_section(std::size_t section) const {
-  const std::size_t first = section * kScanSection;
-  if (shape_.decays_rows) {
-    simd().scan_faded_keys({.keys = keys_.data() + first,
-                            .decays = decays_.data() + first,
-                            .count = kScanSection,
-                            .size = scratch_.key_stride,
-                            .out = scratch_.faded_keys + first * scratch_.key_stride,
-                            .stride = scratch_.key_stride,
-                            .all_decays = scratch_.section_decays + section * scratch_.key_stride});
-    return;
-  }
-  float fade = 1.0F;
-  for (std::size_t i = first + kScanSection; i-- > first; fade *= scratch_.decays[i])
-    scratch_.fades[i] = fade;
-  scratch_.section_decays[section] = fade;
 }
 
 // The weights of additions for a token, from the products of keys.
@@ -244,8 +213,6 @@ void HeadScan::weigh(std::size_t row, std::size_t i) const {
                                             rule_.query.row(row) + key_head_ * shape_.key_dim};
   simd().scan_weights({.token = since_ + i,
                        .decays = scratch_.decays,
-                       .fades = scratch_.fades,
-                       .section_decays = scratch_.section_decays,
                        .num_rows = num_rows,
                        .dots = rule_.dots.row(row) + key_head_ * num_rows * kAnchorTokens,
                        .weights = scratch_.weights + i * num_rows * kAnchorTokens,
@@ -255,55 +222,30 @@ void HeadScan::weigh(std::size_t row, std::size_t i) const {
                        .stride = scratch_.key_stride});
 }
 
-// Weights where each row of the matrix has its own decay, so that products of keys include decays: one by one
-// within the section. Then the rows have the decays since the section's begin.
+// Weights where each row of the matrix has its own decay, so that products of keys include decays. Then the
+// rows have the decays since the anchor.
 void HeadScan::weigh_rows(std::size_t row, std::size_t count) const {
-  const std::size_t section = since_ / kScanSection;
-  const std::size_t first = section * kScanSection;
   for (std::size_t i = 0; i < count; ++i) {
     float* const rows = scratch_.rows + 2 * i * scratch_.key_stride;
     float* const query = std::copy_n(keys_[since_ + i], scratch_.key_stride, rows);
     pad(rule_.query.row(row + i) + key_head_ * shape_.key_dim, shape_.key_dim, query);
-    simd().scan_faded_dots({.keys = keys_.data() + first,
-                            .decays = decays_.data() + first,
-                            .count = since_ + i + 1 - first,
+    simd().scan_faded_dots({.keys = keys_.data(),
+                            .decays = decays_.data(),
+                            .count = since_ + i + 1,
                             .size = scratch_.key_stride,
                             .rows = rows,
                             .stride = scratch_.key_stride,
-                            .out = scratch_.weights + 2 * i * kAnchorTokens + first,
+                            .out = scratch_.weights + 2 * i * kAnchorTokens,
                             .out_stride = kAnchorTokens});
   }
-  for (std::size_t i = section; i-- > 0;) weigh_section(i, count);
-}
-
-// The weights of an earlier section's additions. The rows have the decays since its end.
-void HeadScan::weigh_section(std::size_t section, std::size_t count) const {
-  std::array<const float*, kScanSection> keys;
-  std::array<const float*, 2 * kBlock> rows;
-  std::array<float*, 2 * kBlock> out;
-  for (std::size_t i = 0; i < kScanSection; ++i)
-    keys[i] = scratch_.faded_keys + (section * kScanSection + i) * scratch_.key_stride;
-  for (std::size_t i = 0; i < 2 * count; ++i) {
-    rows[i] = scratch_.rows + i * scratch_.key_stride;
-    out[i] = scratch_.weights + i * kAnchorTokens + section * kScanSection;
-  }
-  simd().scan_dots({.keys = keys.data(),
-                    .count = kScanSection,
-                    .rows_per_key = 0,
-                    .size = scratch_.key_stride,
-                    .rows = rows.data(),
-                    .num_rows = 2 * count,
-                    .out = out.data()});
-  simd().scan_fade(scratch_.rows, scratch_.key_stride, 2 * count,
-                   scratch_.section_decays + section * scratch_.key_stride, scratch_.key_stride);
 }
 
 void HeadScan::compute(std::size_t row, std::size_t count) const {
   const std::size_t value = head_ * shape_.value_dim + columns_.begin;
-  std::array<const float*, kBlock> values;
-  std::array<float, kBlock> strengths;
-  std::array<float*, kBlock> out;
-  std::array<ScanRow, 5 * kBlock> next;
+  std::array<const float*, kAnchorTokens> values;
+  std::array<float, kAnchorTokens> strengths;
+  std::array<float*, kAnchorTokens> out;
+  std::array<ScanRow, 5 * kAnchorTokens> next;
   std::size_t num_next = 0;
   for (std::size_t i = 0; i < count; ++i) {
     num_next += next_rows(row + count + i, next.data() + num_next);
@@ -332,30 +274,27 @@ void HeadScan::compute(std::size_t row, std::size_t count) const {
 
 // Keys with the decays between their tokens and the anchor, and all decays.
 void HeadScan::fade_keys() const {
+  if (shape_.decays_rows) {
+    simd().scan_faded_keys({.keys = keys_.data(),
+                            .decays = decays_.data(),
+                            .count = kAnchorTokens,
+                            .size = scratch_.key_stride,
+                            .out = scratch_.faded_keys,
+                            .stride = scratch_.key_stride,
+                            .all_decays = scratch_.row_decay});
+    return;
+  }
   float decay = 1.0F;
-  for (std::size_t i = kAnchorTokens; i-- > 0;) {
-    const float fade = scratch_.fades[i] * decay;
+  for (std::size_t i = kAnchorTokens; i-- > 0; decay *= scratch_.decays[i]) {
     float* const faded = scratch_.faded_keys + i * scratch_.key_stride;
 #pragma omp simd
-    for (std::size_t j = 0; j < shape_.key_dim; ++j) faded[j] = keys_[i][j] * fade;
-    if (i % kScanSection == 0) decay *= scratch_.section_decays[i / kScanSection];
+    for (std::size_t j = 0; j < shape_.key_dim; ++j) faded[j] = keys_[i][j] * decay;
   }
   std::fill_n(scratch_.row_decay, shape_.key_dim, decay);
 }
 
-// Like fade_keys, if rows have decays.
-void HeadScan::fade_keys_by_rows() const {
-  const std::size_t stride = scratch_.key_stride;
-  std::fill_n(scratch_.row_decay, stride, 1.0F);
-  for (std::size_t section = ScanScratch::kSections; section-- > 0;) {
-    float* const keys = scratch_.faded_keys + section * kScanSection * stride;
-    simd().scan_fade(keys, stride, kScanSection, scratch_.row_decay, stride);
-    simd().scan_fade(scratch_.row_decay, stride, 1, scratch_.section_decays + section * stride, stride);
-  }
-}
-
 void HeadScan::move_anchor() {
-  shape_.decays_rows ? fade_keys_by_rows() : fade_keys();
+  fade_keys();
   simd().scan_anchor({.matrix = matrix(run_.state),
                       .stride = shape_.value_stride(),
                       .rows = shape_.key_dim,

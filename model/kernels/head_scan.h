@@ -20,22 +20,17 @@ struct Stretch {
 
 // A thread's memory. Rows are padded to whole vectors.
 struct ScanScratch {
-  static constexpr std::size_t kBlock = 16;  // tokens that are multiplied together
-  static constexpr std::size_t kSections = kAnchorTokens / kScanSection;
-
   // `memory`: [floats], or null to count them.
   ScanScratch(const DeltaShape& shape, float* memory);
 
   std::size_t key_stride;
-  float* keys;            // [kAnchorTokens, key_stride]
-  float* decays;          // [kAnchorTokens, decay_stride]
-  float* fades;           // [kAnchorTokens]: decays after a token, to the end of its section
-  float* faded_keys;      // [kAnchorTokens, key_stride]
-  float* section_decays;  // [kSections, decay_stride]: products of a section's decays
-  float* row_decay;       // [key_stride]
-  float* rows;            // [2 * kBlock, key_stride]: a key and a query for each token, with decays
-  float* weights;         // [2 * kBlock, kAnchorTokens]: of additions in `known` and `seen`
-  float* last_addition;   // [value_stride]: the one before an anchor, which no state keeps
+  float* keys;           // [kAnchorTokens, key_stride]
+  float* decays;         // [kAnchorTokens, decay_stride]
+  float* faded_keys;     // [kAnchorTokens, key_stride]
+  float* row_decay;      // [key_stride]
+  float* rows;           // [2 * kAnchorTokens, key_stride]: a key and a query for each token, with decays
+  float* weights;        // [2 * kAnchorTokens, kAnchorTokens]: of additions in `known` and `seen`
+  float* last_addition;  // [value_stride]: the one before an anchor, which no state keeps
   std::size_t floats = 0;
 };
 
@@ -64,16 +59,12 @@ class HeadScan {
   void copy_to(float* state) const;
   void advance(Stretch tokens);
   void advance_block(std::size_t row, std::size_t count);
-  std::size_t block_tokens() const;
   std::size_t next_rows(std::size_t row, ScanRow* rows) const;
   void take_token(std::size_t row, std::size_t i);
-  void finish_section(std::size_t section) const;
   void weigh(std::size_t row, std::size_t i) const;
   void weigh_rows(std::size_t row, std::size_t count) const;
-  void weigh_section(std::size_t section, std::size_t count) const;
   void compute(std::size_t row, std::size_t count) const;
   void fade_keys() const;
-  void fade_keys_by_rows() const;
   void move_anchor();
 
   const DeltaRule& rule_;

@@ -13,6 +13,9 @@ namespace tp {
 // path is the secret that the gateway and the server share.
 inline constexpr const char* kAnnounceVariable = "TP_ANNOUNCE";
 
+// The beginning of the URL's path.
+inline constexpr std::string_view kAnnouncePath = "/tp-infer/announce/";
+
 inline constexpr std::size_t kMaxAnnouncement = std::size_t{256} << 10;  // bytes of its text
 
 struct Announcement {

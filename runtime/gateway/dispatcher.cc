@@ -25,12 +25,16 @@ std::optional<ApiError> Dispatcher::refusal() const {
                   .message = fmt::format("{} requests wait for the model, as many as may wait (--max-queue); "
                                          "try again later",
                                          options_.max_queue),
+                  .code = "overloaded",
                   .retry_after = supervisor_.retry_after()};
 }
 
 void Dispatcher::add(std::shared_ptr<KeptRequest> request, const std::function<std::string()>& append) {
   const Number number = next_++;
   if (append) request->appended = append();
+  request->on_failed = [this, &it = *request](const ApiError& error) {
+    if (options_.on_failed) options_.on_failed(it, error);
+  };
   request->waits_for_start = !supervisor_.is_ready() && !request->is_light();
   requests_[number] = request;
   bytes_ += request->bytes();
@@ -104,7 +108,9 @@ std::size_t Dispatcher::in_flight() const {
 bool Dispatcher::is_refused(Number number, const Request& request) {
   if (request->tokens() == 0) request->model = supervisor_.model();
   if (request->model == supervisor_.model()) return false;
-  request->fail({.status = 503, .message = "the answer cannot be continued: the model has been replaced"});
+  request->fail({.status = 503,
+                 .message = "the answer cannot be continued: the model has been replaced",
+                 .code = "model_replaced"});
   remove(number);
   return true;
 }
@@ -177,8 +183,9 @@ void Dispatcher::wait_again(Number number, bool is_failure) {
   if (!is_failure) return;
   request->deaths = request->tokens() > request->tokens_before ? 0 : request->deaths + 1;
   if (request->deaths <= kMaxDeaths) return;
-  request->fail(
-      {.status = 500, .message = "the server ended three times in a row while it worked on this request"});
+  request->fail({.status = 500,
+                 .message = "the server ended three times in a row while it worked on this request",
+                 .code = "job_lost"});
   remove(number);
 }
 

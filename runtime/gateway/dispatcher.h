@@ -24,6 +24,8 @@ struct DispatcherOptions {
   std::chrono::milliseconds ping_time{15'000};  // time between two comments to a stream that waits
   std::function<void(const std::string& line)> log{};
   std::function<void()> on_change{};  // a request has come, begun to wait, or ended
+  // An error of the gateway's own ends a request.
+  std::function<void(const KeptRequest& request, const ApiError& error)> on_failed{};
 };
 
 // All members run on the thread of the HTTP server.
@@ -59,6 +61,7 @@ class Dispatcher {
   Clock::time_point last_used() const { return last_used_; }
 
   std::size_t kept_requests() const { return requests_.size(); }
+  std::size_t waiting() const;
   std::size_t kept_bytes() const { return bytes_; }
   std::size_t resumed() const { return resumed_; }
 
@@ -73,7 +76,6 @@ class Dispatcher {
   bool is_refused(Number number, const Request& request);
   void remove(Number number);
   std::size_t in_flight() const;
-  std::size_t waiting() const;
   void note_change(const KeptRequest& request);
 
   HttpServer& http_;

@@ -20,7 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kAnnouncePath = "/tp-infer/announce/";
 constexpr auto kFlushTime = 2s;
 
 // The name under which other hosts know this one, for an address that stands for all addresses.
@@ -44,6 +43,8 @@ constexpr std::string_view kModelPath = "/models/";
 
 bool only_reads(const HttpRequest& request) { return request.method != "POST"; }
 
+constexpr const char* kNoSecret = "expected the secret of a job that runs, found another text";
+
 // A server has better messages, but no server starts for a body that every server refuses.
 constexpr const char* kNoObject = "expected a JSON object in the body, found another text";
 
@@ -66,6 +67,7 @@ ApiError no_such_model(const std::string& name, const Models& models) {
 Gateway::Gateway(GatewayOptions options)
     : options_(std::move(options)),
       access_(options_.access),
+      refusals_(options_.logs_requests ? options_.log : nullptr, options_.log_json),
       http_(std::make_unique<HttpServer>(http_options())) {
   models_ = std::make_unique<Models>(*http_, models_options());
   constructed_.set_value();
@@ -78,7 +80,9 @@ HttpOptions Gateway::http_options() {
   options.route = [this](HttpRequest& head) { return route(head); };
   options.refuse = [this](const HttpRequest& head, int status, std::string_view message) {
     is_constructed_.wait();
-    return error_response(head, {.status = status, .message = std::string(message)}, origin_headers(head));
+    const ApiError error{.status = status, .message = std::string(message)};
+    refusals_.add(head, error);
+    return error_response(head, error, origin_headers(head));
   };
   return options;
 }
@@ -91,6 +95,10 @@ ModelsOptions Gateway::models_options() {
     const std::lock_guard lock(mutex_);
     has_ended_ = true;
     ended_.notify_one();
+  };
+  options.on_failed = [this](const GatewayModel& model, const KeptRequest& request, const ApiError& error) {
+    const auto seconds = std::chrono::duration<double>(KeptRequest::Clock::now() - request.came);
+    refusals_.add(request.request(), error, model.entry.name, seconds.count());
   };
   options.log = [this](const std::string& line) {
     if (options_.log) options_.log("tp-infer gateway: " + line);
@@ -135,7 +143,7 @@ HttpDecision Gateway::route(HttpRequest& head) {
   if (const std::optional<ApiError> error = access_refusal(head, is_preflight)) return refuse(head, *error);
   const std::size_t length = parse_number<std::size_t>(head.header("content-length")).value_or(0);
   if (const std::optional<ApiError> error = refusal(length)) return refuse(head, *error);
-  if (is_preflight && !models_->is_unnamed()) return refuse(head, {});
+  if (is_preflight && !models_->is_unnamed()) return response_of(head, {});
   const bool lists_models = short_path(head) == "/models" || short_path(head).starts_with(kModelPath);
   if (lists_models && only_reads(head) && !models_->is_unnamed()) return calling(&Gateway::answer_models);
   return calling(&Gateway::take);
@@ -188,9 +196,15 @@ HttpHeaders Gateway::origin_headers(const HttpRequest& head) const {
 }
 
 // A browser sends no request after an OPTIONS that fails, and would hide the reason from the page.
-HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error) const {
+HttpResponse Gateway::response_of(const HttpRequest& head, const ApiError& error) const {
   if (head.method != "OPTIONS") return error_response(head, error, origin_headers(head));
   return {.status = 204, .content_type = "", .headers = origin_headers(head)};
+}
+
+// `model`: the name of the request's model, if it is known.
+HttpResponse Gateway::refuse(const HttpRequest& head, const ApiError& error, const std::string& model) {
+  if (head.method != "OPTIONS") refusals_.add(head, error, model);
+  return response_of(head, error);
 }
 
 // The reason why a request for any model cannot be kept. `length`: bytes of its body.
@@ -204,6 +218,7 @@ std::optional<ApiError> Gateway::refusal(std::size_t length) const {
                   .message = fmt::format("the gateway keeps requests of {} bytes, of at most {} "
                                          "(--keep-bytes); try again later",
                                          kept, options_.keep_bytes),
+                  .code = "overloaded",
                   .retry_after = first.supervisor->retry_after()};
 }
 
@@ -225,22 +240,24 @@ void Gateway::take(const Exchange& exchange) {
   if (members.model.empty()) members.model = query_value(head.target, "model");
   GatewayModel* const model = models_->find(members.model, reads);
   if (model == nullptr) return exchange->respond(refuse(head, no_such_model(members.model, *models_)));
+  const std::string& name = model->entry.name;
   if (const std::optional<ApiError> error = refusal(*model, reads))
-    return exchange->respond(refuse(head, *error));
+    return exchange->respond(refuse(head, *error, name));
   const bool would_start = !reads && model->supervisor->state() == JobState::stopped;
   if (would_start && !begins_object(body))
-    return exchange->respond(refuse(head, {.status = 400, .message = kNoObject}));
-  if (!reads && !head.user.empty()) ++requests_[{model->entry.name, head.user}];
+    return exchange->respond(refuse(head, {.status = 400, .message = kNoObject}, name));
+  if (!reads && !head.user.empty()) ++requests_[{name, head.user}];
   model->dispatcher->add(std::make_shared<KeptRequest>(exchange, std::move(body), members,
                                                        origin_headers(head), checks_access()));
 }
 
-// With several models, the gateway is well if one of them can answer.
+// With several models, the gateway is well if one of them can answer. Monitoring asks again and again, so
+// this is never logged or counted.
 void Gateway::answer_health(const Exchange& exchange) {
   const HttpRequest& head = exchange->request();
   const GatewayModel& first = *models_->all().front();
   if (models_->is_unnamed()) {
-    if (!first.supervisor->is_ready()) return exchange->respond(refuse(head, first.unavailable()));
+    if (!first.supervisor->is_ready()) return exchange->respond(response_of(head, first.unavailable()));
     return exchange->respond({.body = json_text({{"status", "ok"}, {"state", name_of(JobState::ready)}})});
   }
   nlohmann::ordered_json states;
@@ -249,7 +266,7 @@ void Gateway::answer_health(const Exchange& exchange) {
     const JobState state = model->supervisor->state();
     return state == JobState::ready || state == JobState::stopped;
   });
-  if (!is_well || models_->is_ending()) return exchange->respond(refuse(head, first.unavailable()));
+  if (!is_well || models_->is_ending()) return exchange->respond(response_of(head, first.unavailable()));
   exchange->respond({.body = json_text({{"status", "ok"}, {"models", std::move(states)}})});
 }
 
@@ -267,7 +284,7 @@ void Gateway::answer_metrics(const Exchange& exchange) {
 }
 
 std::string Gateway::own_metrics() const {
-  std::string text = metrics_report(*models_);
+  std::string text = metrics_report(*models_) + refusals_.metrics();
   if (requests_.empty()) return text;
   text +=
       "# HELP tpinfer:gateway_requests_total Requests, by the name of their key.\n"
@@ -296,9 +313,12 @@ void Gateway::take_announcement(const Exchange& exchange) {
   try {
     const Announcement announcement = parse_announcement(exchange->take_body());
     const bool is_known = models_->announced(secret, announcement, exchange->request().client);
+    if (!is_known) refusals_.add(exchange->request(), {.status = 403, .message = kNoSecret});
     exchange->respond({.status = is_known ? 200 : 403, .body = "{}"});
-  } catch (const RequestError& error) {
-    exchange->respond(error_response(exchange->request(), {.status = 400, .message = error.what()}));
+  } catch (const RequestError& thrown) {
+    const ApiError error{.status = 400, .message = thrown.what()};
+    refusals_.add(exchange->request(), error);
+    exchange->respond(error_response(exchange->request(), error));
   }
 }
 

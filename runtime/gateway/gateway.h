@@ -3,6 +3,7 @@
 
 #include "runtime/access/access.h"
 #include "runtime/gateway/models.h"
+#include "runtime/gateway/refusals.h"
 #include "runtime/http/http_server.h"
 
 #include <condition_variable>
@@ -32,6 +33,8 @@ struct GatewayOptions {
   // A file of the page; nullopt if there is none at this path.
   std::function<std::optional<HttpResponse>(std::string_view path)> page{};
   std::function<void(const std::string& line)> log{};
+  bool logs_requests = true;  // lines about requests that the gateway refuses itself
+  bool log_json = false;      // the lines about requests are JSON
 };
 
 class Gateway {
@@ -70,7 +73,8 @@ class Gateway {
   bool checks_access() const { return !models_->is_unnamed() || !options_.access.is_empty(); }
   std::optional<ApiError> access_refusal(HttpRequest& head, bool is_public) const;
   HttpHeaders origin_headers(const HttpRequest& head) const;
-  HttpResponse refuse(const HttpRequest& head, const ApiError& error) const;
+  HttpResponse response_of(const HttpRequest& head, const ApiError& error) const;
+  HttpResponse refuse(const HttpRequest& head, const ApiError& error, const std::string& model = "");
   std::optional<ApiError> refusal(std::size_t length) const;
   std::optional<ApiError> refusal(const GatewayModel& model, bool only_reads) const;
   void take(const Exchange& exchange);
@@ -93,6 +97,7 @@ class Gateway {
   // Members of the server's thread. The server ends before them.
   std::unique_ptr<Models> models_;
   std::map<std::pair<std::string, std::string>, std::uint64_t> requests_{};  // by model and user
+  Refusals refusals_;
   std::unique_ptr<HttpServer> http_;
 };
 

@@ -180,7 +180,7 @@ KeptRequest::Progress KeptRequest::on_end(const std::string& error) {
   if (!error.empty() || is_marked_) return Progress::lost;
   if (has_begun() && (status_ == kTooMany || status_ == kNoRoom)) return Progress::later;
   if (streams_)
-    fail(refusal_in(status_, content_, has_begun()));
+    send_error(refusal_in(status_, content_, has_begun()));
   else
     exchange_->respond(response(std::move(content_) + (status_ == 200 ? appended : "")));
   return Progress::answer;
@@ -209,6 +209,11 @@ void KeptRequest::forget_response() {
 }
 
 void KeptRequest::fail(const ApiError& error) {
+  if (on_failed) on_failed(error);
+  send_error(error);
+}
+
+void KeptRequest::send_error(const ApiError& error) {
   const HttpRequest& request = exchange_->request();
   if (streams_) {
     exchange_->write(error_event(request, error));

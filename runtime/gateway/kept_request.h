@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,7 +49,7 @@ class KeptRequest {
 
   // Forgets the response of a job that has ended, but not the record.
   void forget_response();
-  // Ends the request with an error.
+  // Ends the request with an error of the gateway's own.
   void fail(const ApiError& error);
   // Sends a comment to the client of a stream, so that proxies keep the connection open while it waits.
   // Begins the stream if necessary. Does nothing for other answers.
@@ -61,6 +62,7 @@ class KeptRequest {
   bool has_begun() const { return !marks_.empty() || record_.begun; }
   std::size_t bytes() const { return body_->size() + marks_.size(); }
   HttpExchange& exchange() { return *exchange_; }
+  const HttpRequest& request() const { return exchange_->request(); }
 
   // The dispatcher's own data.
   using Clock = std::chrono::steady_clock;
@@ -73,12 +75,14 @@ class KeptRequest {
   std::size_t deaths = 0;                 // jobs in a row that died with the request, and gave it no token
   std::string model{};                    // model that the first tokens come from
   std::string appended{};                 // text to add to the answer's body
+  std::function<void(const ApiError& error)> on_failed{};  // fail() calls it
 
   std::size_t tokens() const { return tokens_; }
 
  private:
   Progress take(std::string_view piece, std::string_view mark);
   HttpResponse response(std::string body) const;
+  void send_error(const ApiError& error);
 
   std::shared_ptr<HttpExchange> exchange_;
   HttpHeaders own_headers_;

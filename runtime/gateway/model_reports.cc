@@ -122,6 +122,8 @@ std::string metrics_report(const Models& models) {
            [](const GatewayModel& model) { return model.supervisor->lost_seconds(); });
   text.add("kept_requests", "gauge", "Requests that wait or are in progress.",
            [](const GatewayModel& model) { return model.dispatcher->kept_requests(); });
+  text.add("waiting_requests", "gauge", "Requests that wait for a job.",
+           [](const GatewayModel& model) { return model.dispatcher->waiting(); });
   text.add("kept_bytes", "gauge", "Bytes of kept requests and their records.",
            [](const GatewayModel& model) { return model.dispatcher->kept_bytes(); });
   return text.take() +

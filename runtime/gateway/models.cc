@@ -60,6 +60,9 @@ Models::ModelPointer Models::make(ModelEntry entry) {
   DispatcherOptions requests = options_.requests;
   requests.log = [this, &it = *model](const std::string& line) { log(it, line); };
   requests.on_change = [this] { arrange_soon(); };
+  requests.on_failed = [this, &it = *model](const KeptRequest& request, const ApiError& error) {
+    if (options_.on_failed) options_.on_failed(it, request, error);
+  };
   model->dispatcher = std::make_unique<Dispatcher>(http_, *model->supervisor, std::move(requests));
   return model;
 }
@@ -79,7 +82,7 @@ Supervisor::Events Models::events_of(GatewayModel& model) {
   };
   events.on_ended = [this, &model] {
     model.dispatcher->fail_all(
-        {.status = 503, .message = "the server is shutting down", .retry_after = 10.0});
+        {.status = 503, .message = "the server is shutting down", .code = "draining", .retry_after = 10.0});
     on_ended();
   };
   events.log = [this, &model](const std::string& line) {

@@ -2,9 +2,9 @@
 // after a single replacement.
 #pragma once
 
+#include "runtime/access/request_log.h"
 #include "runtime/serve/histogram.h"
 #include "runtime/serve/rate_meter.h"
-#include "runtime/serve/request_log.h"
 #include "tp/leader_status.h"
 #include "tp/rank_report.h"
 

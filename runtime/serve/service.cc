@@ -1,7 +1,6 @@
 #include "runtime/serve/service.h"
 
 #include "model/files/json_text.h"
-#include "model/files/printable.h"
 #include "runtime/api/answer_format.h"
 #include "runtime/api/record.h"
 #include "runtime/serve/call.h"
@@ -96,13 +95,7 @@ HttpResponse Service::response_of(const HttpRequest& request, const ApiError& er
 }
 
 void Service::log_request(const HttpRequest& request, LoggedRequest line) const {
-  constexpr std::size_t kMaxOfId = 128;  // a client chose it
-  line.client = request.client;
-  line.user = request.user;
-  line.method = request.method;
-  line.path = printable(request.path());
-  line.request_id = printable(request.header("x-request-id").substr(0, kMaxOfId));
-  log.add(line);
+  log.add(logged(request, std::move(line)));
 }
 
 StepSeconds Service::steps() const {

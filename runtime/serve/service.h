@@ -2,11 +2,11 @@
 #pragma once
 
 #include "runtime/access/access.h"
+#include "runtime/access/request_log.h"
 #include "runtime/chat/chat_prompts.h"
 #include "runtime/http/http_exchange.h"
 #include "runtime/http/http_server.h"
 #include "runtime/serve/metrics.h"
-#include "runtime/serve/request_log.h"
 #include "runtime/serve/worker_pool.h"
 #include "runtime/text/embedder.h"
 #include "tp/engine.h"

@@ -165,6 +165,8 @@ TEST(GatewayModels, RefuseWithinAStreamThatHasWaited) {
     EXPECT_NE(reply.body.find("no, thank you"), std::string::npos) << reply.body;
     const HttpReply whole = gateway.post(path, asking("a", {{"refuse", 400}, {"stream", false}}));
     EXPECT_EQ(whole.status, 400) << "a job is ready";
+    EXPECT_EQ(gateway.metric("request_refused_total{model=\"a\",status=\"400\"}"), -1.0)
+        << "the server counts its own refusals";
     gateway.end();
   }
 }
@@ -184,6 +186,8 @@ TEST(GatewayModels, HaveABoundedQueueOfClientsThatStay) {
   EXPECT_NE(refused.body.find("--max-queue"), std::string::npos) << refused.body;
   EXPECT_GE(std::stoi(refused.headers.at("retry-after")), 1);
   EXPECT_EQ(gateway.post("/v1/messages", asking("a")).json().at("type"), "error");
+  EXPECT_EQ(gateway.metric("waiting_requests{model=\"a\"}"), 2.0);
+  EXPECT_EQ(gateway.metric("request_refused_total{model=\"a\",status=\"429\"}"), 2.0);
   EXPECT_EQ(names_in(gateway.post(kPath, asking("b"))), "b") << "another model's queue";
   clients.pop_back();
   ASSERT_TRUE(comes_true([&] { return gateway.metric("kept_requests{model=\"a\"}") == 1; }));

@@ -88,7 +88,9 @@ TEST(Gateway, EndsARequestThatKillsThreeJobs) {
   EXPECT_EQ(begun.status, 200) << "the stream had begun";
   EXPECT_EQ(json::parse(begun.events().back()).at("error").at("type"), "server_error");
   EXPECT_EQ(other.get().events(), expected_events(40));
-  gateway.end();
+  EXPECT_EQ(gateway.metric("request_refused_total{status=\"500\"}"), 2.0);
+  const std::string log = gateway.end();
+  EXPECT_NE(log.find("POST /v1/completions 500 by=gateway "), std::string::npos) << log;
 }
 
 TEST(Gateway, RestartsAJobThatHangs) {

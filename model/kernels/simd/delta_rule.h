@@ -69,7 +69,7 @@ inline void dot_block(const ScanDots& d, std::size_t row, std::size_t first, std
 template <std::size_t kRows>
 inline void dot_rows(const ScanDots& d, std::size_t row) {
   const std::size_t later = d.num_rows - row - kRows;  // rows
-  const std::size_t count = d.count - (d.rows_per_key == 0 ? 0 : later / d.rows_per_key);
+  const std::size_t count = d.count - later / d.rows_per_key;
   for (std::size_t first = 0; first < count; first += kLanes / kRows) dot_block<kRows>(d, row, first, count);
 }
 
@@ -125,29 +125,12 @@ void scan_faded_keys(const ScanFadedKeys& f) {
   }
 }
 
-void scan_fade(float* rows, std::size_t stride, std::size_t num_rows, const float* decay, std::size_t size) {
-  for (std::size_t r = 0; r < num_rows; ++r, rows += stride) {
-#pragma omp simd
-    for (std::size_t i = 0; i < size; ++i) rows[i] *= decay[i];
-  }
-}
-
-// From the later tokens to the earlier ones: one by one in the token's section, then section by section.
+// From the later tokens to the earlier ones.
 void scan_weights(const ScanWeights& w) {
-  const std::size_t section = w.token / kScanSection;
   float fade = 1.0F;
-  for (std::size_t k = w.token + 1; k-- > section * kScanSection; fade *= w.decays[k]) {
+  for (std::size_t k = w.token + 1; k-- > 0; fade *= w.decays[k]) {
     for (std::size_t r = 0; r < w.num_rows; ++r)
       w.weights[r * kScanTokens + k] = w.dots[r * kScanTokens + k] * fade;
-  }
-  for (std::size_t s = section; s-- > 0; fade *= w.section_decays[s]) {
-    const std::size_t first = s * kScanSection;
-    for (std::size_t r = 0; r < w.num_rows; ++r) {
-      const float* const dots = w.dots + r * kScanTokens + first;
-      float* const weights = w.weights + r * kScanTokens + first;
-#pragma omp simd
-      for (std::size_t k = 0; k < kScanSection; ++k) weights[k] = dots[k] * (w.fades[first + k] * fade);
-    }
   }
   for (std::size_t r = 0; r < w.num_rows; ++r) {
     float* const faded = w.faded_rows + r * w.stride;

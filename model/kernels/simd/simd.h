@@ -13,16 +13,14 @@ namespace tp::kernels {
 // Rows of vectors or keys are padded with zeros to whole vectors of 16. `..._stride`: floats from one row to
 // the next. See kernels/README.md for the recurrence.
 
-// Positions from one anchor to the next, and positions of a section: between tokens of different sections,
-// decays are multiplied section by section.
-inline constexpr std::size_t kScanTokens = 64;
-inline constexpr std::size_t kScanSection = 16;
+// Positions from one anchor to the next.
+inline constexpr std::size_t kScanTokens = 16;
 
 // out[r][k] = rows[r] . keys[k]
 struct ScanDots {
   const float* const* keys;  // [count], of `size` floats, a multiple of 16
   std::size_t count;         // keys of the last row
-  std::size_t rows_per_key;  // after as many rows, a row has one key more; 0: all rows have all keys
+  std::size_t rows_per_key;  // after as many rows, a row has one key more
   std::size_t size;
   const float* const* rows;  // [num_rows], of `size` floats
   std::size_t num_rows;
@@ -56,10 +54,8 @@ struct ScanFadedKeys {
 // The weights of additions for a token: weights[r][k] = dots[r][k] * (decays of k + 1 to the token). Its rows
 // fade by all decays since the anchor.
 struct ScanWeights {
-  std::size_t token;            // since the anchor
-  const float* decays;          // [kScanTokens]
-  const float* fades;           // [kScanTokens]: decays of k + 1 to the end of k's section
-  const float* section_decays;  // [sections]
+  std::size_t token;    // since the anchor
+  const float* decays;  // [token + 1]
   std::size_t num_rows;
   const float* dots;         // [num_rows, kScanTokens]
   float* weights;            // [num_rows, kScanTokens]
@@ -193,9 +189,6 @@ struct SimdKernels {
   void (*scan_dots)(const ScanDots& dots);
   void (*scan_faded_dots)(const ScanFadedDots& dots);
   void (*scan_faded_keys)(const ScanFadedKeys& keys);
-  // rows[r] *= decay, element by element.
-  void (*scan_fade)(float* rows, std::size_t stride, std::size_t num_rows, const float* decay,
-                    std::size_t size);
   void (*scan_weights)(const ScanWeights& weights);
   void (*scan_tokens)(const ScanTokens& tokens);
   void (*scan_anchor)(const ScanAnchor& anchor);

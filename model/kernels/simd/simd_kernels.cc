@@ -59,9 +59,8 @@ void rotate_halves(float* x, const float* cosine, const float* sine, std::size_t
 }  // namespace
 
 extern const SimdKernels kKernels;
-const SimdKernels kKernels = {matvec,          rotate_halves, scan_dots,    scan_faded_dots,
-                              scan_faded_keys, scan_fade,     scan_weights, scan_tokens,
-                              scan_anchor,     largest_of,    exponentials, favor_step,
-                              scan_channels,   scan_wkv,      index_scores, kIndexPanels};
+const SimdKernels kKernels = {matvec,       rotate_halves, scan_dots,   scan_faded_dots, scan_faded_keys,
+                              scan_weights, scan_tokens,   scan_anchor, largest_of,      exponentials,
+                              favor_step,   scan_channels, scan_wkv,    index_scores,    kIndexPanels};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

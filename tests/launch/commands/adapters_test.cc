@@ -1,6 +1,7 @@
 // --lora and --adapter.
 #include "tests/launch/demo_adapter.h"
 #include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
 
 #include <cstddef>
 #include <map>

@@ -20,7 +20,7 @@ using test::on_ranks;
 using test::run_alone;
 using test::StoreFolderTest;
 
-constexpr std::size_t kAnchorTokens = 64;
+constexpr std::size_t kAnchorTokens = 16;
 
 // Blocks have one token, so that states can be stored at any position.
 EngineOptions options_of_blocks_of_one(const reference::Fixture& fixture, const StoreFolderTest& store) {

@@ -10,11 +10,13 @@
 namespace tp::kernels {
 namespace {
 
-// Forces the additions to `sum` to happen now. On ARM, g++ 12 would load the weights of many additions first,
-// and keep them in memory.
+// Forces the additions to `sum` to happen now. Otherwise g++ 12 would load the weights of many additions
+// first on ARM, and multiply first on AVX2, and keep these numbers in memory.
 inline void pin_sum([[maybe_unused]] IntVector& sum) {
 #if defined(TP_NEON)
   for (std::size_t i = 0; i < kParts; ++i) asm("" : "+w"(sum.part[i]));
+#elif defined(__AVX2__) && !defined(__AVX512F__) && !defined(TP_HAS_BYTE_SUMS)
+  for (std::size_t i = 0; i < kParts; ++i) asm("" : "+x"(sum.part[i]));
 #endif
 }
 
@@ -78,7 +80,7 @@ class QuadSums {
   int16x8_t upper_[kParts] = {};
 };
 template <int kLargest>
-constexpr std::size_t kQuadsOfSum = 32767 / (127 * kLargest) >= 8   ? 8
+constexpr std::size_t kQuadsOfSum = 32767 / (127 * kLargest) >= 8 ? 8
                                     : 32767 / (127 * kLargest) >= 4 ? 4
                                                                     : 2;
 #else

@@ -1,4 +1,4 @@
-#include "runtime/serve/request_log.h"
+#include "runtime/access/request_log.h"
 
 #include "model/files/json_text.h"
 #include "model/files/printable.h"
@@ -55,6 +55,8 @@ Json json_of(const LoggedRequest& request) {
   Json line = {{"time", now()},        {"client", request.client}, {"method", request.method},
                {"path", request.path}, {"status", request.status}, {"seconds", rounded(request.total)}};
   if (!request.user.empty()) line["user"] = request.user;
+  if (!request.model.empty()) line["model"] = request.model;
+  if (request.by_gateway) line["by"] = "gateway";
   if (!request.id.empty()) line["id"] = request.id;
   if (!request.request_id.empty()) line["request_id"] = request.request_id;
   if (request.prompt_tokens != 0) {
@@ -70,10 +72,12 @@ Json json_of(const LoggedRequest& request) {
   return line;
 }
 
-std::string log_line(const LoggedRequest& request) {
+std::string text_of(const LoggedRequest& request) {
   std::string line = fmt::format("{} {} {} {} {}", now(), shown_value(request.client),
                                  shown_value(request.method), shown_value(request.path), request.status);
   if (!request.user.empty()) line += fmt::format(" user={}", request.user);
+  if (!request.model.empty()) line += fmt::format(" model={}", shown_value(request.model));
+  if (request.by_gateway) line += " by=gateway";
   if (!request.id.empty()) line += fmt::format(" {}", request.id);
   if (request.prompt_tokens != 0) {
     line += fmt::format(" prompt={} cached={} generated={} queued={:.3f}s first_token={:.3f}s",
@@ -89,6 +93,20 @@ std::string log_line(const LoggedRequest& request) {
 }
 
 }  // namespace
+
+LoggedRequest logged(const HttpRequest& request, LoggedRequest line) {
+  constexpr std::size_t kMaxOfId = 128;  // a client chose it
+  line.client = request.client;
+  line.user = request.user;
+  line.method = request.method;
+  line.path = printable(request.path());
+  line.request_id = printable(request.header("x-request-id").substr(0, kMaxOfId));
+  return line;
+}
+
+std::string log_line(const LoggedRequest& request, bool as_json) {
+  return as_json ? json_text(json_of(request)) : text_of(request);
+}
 
 // Shared with the thread, which may outlive the log.
 struct RequestLog::State {
@@ -136,7 +154,7 @@ RequestLog::~RequestLog() {
 void RequestLog::add(const LoggedRequest& request) const {
   constexpr std::size_t kMaxLines = 10'000;
   if (!state_) return;
-  std::string line = as_json_ ? json_text(json_of(request)) : log_line(request);
+  std::string line = log_line(request, as_json_);
   const std::lock_guard lock(state_->mutex);
   if (state_->lines.size() >= kMaxLines) {
     ++state_->dropped;

@@ -1,4 +1,4 @@
-#include "runtime/serve/request_log.h"
+#include "runtime/access/request_log.h"
 
 #include "tests/expect_contains.h"
 

@@ -1,4 +1,7 @@
+// The log of requests, as the server and the gateway write it.
 #pragma once
+
+#include "runtime/http/http_message.h"
 
 #include <cstddef>
 #include <functional>
@@ -11,7 +14,9 @@ namespace tp {
 // A line of the log. It never contains prompts or answers.
 struct LoggedRequest {
   std::string client{};
-  std::string user{};  // name of the client's key
+  std::string user{};       // name of the client's key
+  std::string model{};      // only in the gateway's lines
+  bool by_gateway = false;  // the gateway has answered, not a server
   std::string method{};
   std::string path{};
   int status = 0;
@@ -27,6 +32,12 @@ struct LoggedRequest {
   std::string reason{};                 // reason of the answer's end
   std::vector<std::string> warnings{};  // as in ApiCall
 };
+
+// The line with the client, user, method, path and id of the request.
+LoggedRequest logged(const HttpRequest& request, LoggedRequest line);
+
+// The text of the line, without a line end. Texts of clients cannot imitate its fields.
+std::string log_line(const LoggedRequest& request, bool as_json);
 
 // Writes one line per request, on its own thread: a log that nobody reads must not stop the server. Lines
 // that exceed the buffer are dropped and counted.
