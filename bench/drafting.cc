@@ -14,8 +14,6 @@
 #include "tests/reference/random.h"
 #include "tp/internal/require.h"
 
-#include <numeric>
-
 namespace tp {
 namespace {
 

@@ -1,5 +1,5 @@
 // The two compared programs. Each one computes the logits of a text and measures tokens/s.
-import {readFileSync, writeFileSync} from "node:fs";
+import {writeFileSync} from "node:fs";
 import {join} from "node:path";
 
 import {readNpyRows, readPeerLogits} from "./logits.mjs";

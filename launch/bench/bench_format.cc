@@ -1,13 +1,11 @@
 #include "launch/bench/bench_format.h"
 
 #include "launch/bench/bench_row.h"
-#include "launch/common/json_text.h"
 #include "launch/common/rate.h"
+#include "model/files/json_text.h"
 #include "model/files/split_text.h"
 
-#include <algorithm>
 #include <array>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 #include "launch/chat/messages_file.h"
 
-#include "launch/common/json_text.h"
 #include "launch/options/prompts.h"
+#include "model/files/json_text.h"
 #include "model/files/strict_json.h"
 #include "tp/internal/require.h"
 

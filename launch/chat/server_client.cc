@@ -1,7 +1,7 @@
 #include "launch/chat/server_client.h"
 
 #include "launch/chat/event_stream.h"
-#include "launch/common/json_text.h"
+#include "model/files/json_text.h"
 #include "tp/internal/require.h"
 
 #include <string_view>

@@ -1,11 +1,11 @@
 #include "launch/commands/detokenize_command.h"
 
 #include "launch/commands/subcommands.h"
-#include "launch/common/json_text.h"
 #include "launch/common/option_group.h"
 #include "launch/common/result_output.h"
 #include "launch/options/model_path.h"
 #include "launch/ranks/on_first_rank.h"
+#include "model/files/json_text.h"
 #include "model/files/strict_json.h"
 #include "tp/internal/require.h"
 

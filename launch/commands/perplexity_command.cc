@@ -1,5 +1,4 @@
 #include "launch/commands/subcommands.h"
-#include "launch/common/json_text.h"
 #include "launch/common/option_group.h"
 #include "launch/common/progress.h"
 #include "launch/common/result_output.h"
@@ -7,6 +6,7 @@
 #include "launch/perplexity/llama_cpp_protocol.h"
 #include "launch/ranks/open_engine.h"
 #include "launch/ranks/rank_program.h"
+#include "model/files/json_text.h"
 #include "model/tokenizer/text/utf8.h"
 #include "parallel/exchange/fail_together.h"
 #include "parallel/machine/stopwatch.h"

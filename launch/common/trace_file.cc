@@ -1,8 +1,8 @@
 #include "launch/common/trace_file.h"
 
-#include "launch/common/json_text.h"
 #include "launch/common/message.h"
 #include "launch/common/option_group.h"
+#include "model/files/json_text.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "launch/generate/earlier_results.h"
 
-#include "launch/common/json_text.h"
+#include "model/files/json_text.h"
 #include "model/files/printable.h"
 #include "model/files/strict_json.h"
 #include "tp/internal/require.h"

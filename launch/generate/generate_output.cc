@@ -1,8 +1,8 @@
 #include "launch/generate/generate_output.h"
 
-#include "launch/common/json_text.h"
 #include "launch/common/message.h"
 #include "launch/common/option_names.h"
+#include "model/files/json_text.h"
 #include "runtime/api/answer_format.h"
 #include "runtime/api/openai_response.h"
 #include "runtime/api/rounded.h"

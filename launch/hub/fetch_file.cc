@@ -2,8 +2,6 @@
 
 #include "tp/internal/require.h"
 
-#include <algorithm>
-
 namespace tp {
 namespace {
 

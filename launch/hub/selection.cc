@@ -8,7 +8,6 @@
 #include "runtime/text/format_bytes.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
 #include <iterator>
 #include <string_view>
 

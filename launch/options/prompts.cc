@@ -1,6 +1,6 @@
 #include "launch/options/prompts.h"
 
-#include "launch/common/json_text.h"
+#include "model/files/json_text.h"
 #include "model/files/strict_json.h"
 #include "runtime/api/prompt_ids.h"
 #include "runtime/text/embedder.h"

@@ -1,7 +1,7 @@
 #include "launch/perplexity/llama_cpp_protocol.h"
 
-#include "launch/common/json_text.h"
 #include "launch/common/progress.h"
+#include "model/files/json_text.h"
 #include "parallel/machine/stopwatch.h"
 #include "runtime/api/rounded.h"
 #include "runtime/text/bos.h"

@@ -1,8 +1,8 @@
 #include "launch/plan/inspection.h"
 
-#include "launch/common/json_text.h"
 #include "launch/common/table.h"
 #include "model/config/architectures.h"
+#include "model/files/json_text.h"
 #include "runtime/cache/state_slots.h"
 #include "runtime/text/format_bytes.h"
 

@@ -1,5 +1,5 @@
-#include "launch/common/json_text.h"
 #include "launch/plan/plan_text.h"
+#include "model/files/json_text.h"
 #include "runtime/api/rounded.h"
 
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 
 #include "parallel/machine/launcher.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>

@@ -1,7 +1,5 @@
 #include "model/config/generation_fields.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

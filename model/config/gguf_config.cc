@@ -3,6 +3,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config_limits.h"
 #include "model/files/json_node.h"
+#include "model/files/json_text.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
@@ -142,7 +143,7 @@ json gguf_config(const GgufFiles& files) {
   if (!is_carried) require_known_rope(model);
   if (is_decoder) require_known_windows(model, config);  // an encoder's windows have two sides
   // Texts of a file may be any bytes, but JSON is UTF-8.
-  return json::parse(config.dump(-1, ' ', false, json::error_handler_t::replace));
+  return json::parse(json_text(config));
 }
 
 }  // namespace tp

@@ -3,8 +3,6 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/streams.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 namespace tp {

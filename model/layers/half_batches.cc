@@ -1,7 +1,6 @@
 #include "model/layers/half_batches.h"
 
 #include <algorithm>
-#include <span>
 
 namespace tp {
 namespace {

@@ -3,7 +3,6 @@
 #include "model/config/spec.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
 #include <set>
 #include <span>

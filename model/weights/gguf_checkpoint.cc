@@ -11,7 +11,6 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <set>
 

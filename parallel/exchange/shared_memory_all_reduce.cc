@@ -5,7 +5,6 @@
 #include "parallel/shard/sums.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <type_traits>
 

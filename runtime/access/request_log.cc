@@ -1,5 +1,6 @@
 #include "runtime/access/request_log.h"
 
+#include "model/files/json_text.h"
 #include "model/files/printable.h"
 #include "runtime/api/rounded.h"
 
@@ -104,7 +105,7 @@ LoggedRequest logged(const HttpRequest& request, LoggedRequest line) {
 }
 
 std::string log_line(const LoggedRequest& request, bool as_json) {
-  return as_json ? json_of(request).dump(-1, ' ', false, Json::error_handler_t::replace) : text_of(request);
+  return as_json ? json_text(json_of(request)) : text_of(request);
 }
 
 // Shared with the thread, which may outlive the log.

@@ -1,5 +1,7 @@
 #include "runtime/api/answer_format.h"
 
+#include "model/files/json_text.h"
+
 #include <fmt/format.h>
 
 namespace tp {
@@ -19,8 +21,6 @@ std::size_t Answer::generated_tokens() const {
 std::size_t Answer::sum(std::size_t Continuation::*number) const {
   return sum_of(completions, [&](const Completion& completion) { return completion.sum(number); });
 }
-
-std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string sse_event(const Json& data) { return fmt::format("data: {}\n\n", json_text(data)); }
 

@@ -1,6 +1,7 @@
 // Writes the answer to a call, in the format of one API.
 #pragma once
 
+#include "model/files/json_text.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/api_error.h"
 #include "runtime/api/completion.h"
@@ -87,8 +88,6 @@ std::unique_ptr<AnswerFormat> make_messages_format();
 // An event with `data`.
 std::string sse_event(const nlohmann::ordered_json& data);
 std::string sse_event(const char* name, const nlohmann::ordered_json& data);
-// JSON on one line; invalid UTF-8 becomes U+FFFD.
-std::string json_text(const nlohmann::ordered_json& json);
 
 nlohmann::ordered_json openai_error(const ApiError& error);
 // Whether a request expects errors in Anthropic's format. `version`: its header `anthropic-version`.

@@ -1,5 +1,6 @@
 #include "runtime/api/batch_line.h"
 
+#include "model/files/json_text.h"
 #include "model/files/strict_json.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/api/prompt_ids.h"
@@ -43,7 +44,7 @@ Json read_id(const Json& id) {
   require<RequestError>(is_exact(id),
                         "`id`: expected a whole number of at most 64 bits or a text, found {}, which would "
                         "lose digits; write it as a text",
-                        id.dump(-1, ' ', false, Json::error_handler_t::replace));
+                        json_text(id));
   return id;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/api/constraint_fields.h"
 
+#include "model/files/json_text.h"
 #include "runtime/chat/json_members.h"
 #include "tp/internal/require.h"
 
@@ -22,8 +23,7 @@ std::string text_value(const nlohmann::json& value) {
 
 // Schemas are kept as text, which preserves the order of their properties.
 std::string schema_text(const Json& schema) {
-  return schema.is_string() ? schema.get<std::string>()
-                            : schema.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return schema.is_string() ? schema.get<std::string>() : json_text(schema);
 }
 
 JsonSpace* space_of(std::optional<Constraint>& constraint) {

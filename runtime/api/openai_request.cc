@@ -1,5 +1,6 @@
 #include "runtime/api/openai_request.h"
 
+#include "model/files/json_text.h"
 #include "runtime/api/constraint_fields.h"
 #include "runtime/api/offered_tools.h"
 #include "runtime/api/prompt_ids.h"
@@ -257,8 +258,7 @@ void read_member(const std::string& name, const Json& value, ApiRequest& request
   require<RequestError>(refused != unsupported().end(), "unknown field `{}`; leave it out", name);
   const std::vector<Json>& harmless = refused->second;
   require<RequestError>(std::find(harmless.begin(), harmless.end(), value) != harmless.end(),
-                        "`{}` is not supported, found {}; leave it out", name,
-                        value.dump(-1, ' ', false, Json::error_handler_t::replace));
+                        "`{}` is not supported, found {}; leave it out", name, json_text(value));
 }
 
 }  // namespace

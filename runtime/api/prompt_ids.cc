@@ -1,5 +1,6 @@
 #include "runtime/api/prompt_ids.h"
 
+#include "model/files/json_text.h"
 #include "tp/internal/require.h"
 
 #include <limits>
@@ -15,8 +16,7 @@ std::vector<TokenId> prompt_ids_of(const nlohmann::ordered_json& list, std::stri
   for (const auto& id : list) {
     require<RequestError>(id.is_number_integer() && id >= 0 && id <= std::numeric_limits<TokenId>::max(),
                           "{}: expected token ids (whole numbers from 0), found {} at place {}", where,
-                          id.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
-                          ids.size());
+                          json_text(id), ids.size());
     ids.push_back(id.get<TokenId>());
   }
   return ids;

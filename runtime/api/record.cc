@@ -4,7 +4,6 @@
 #include "tp/internal/require.h"
 
 #include <limits>
-#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

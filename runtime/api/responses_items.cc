@@ -1,5 +1,6 @@
 #include "runtime/api/responses_items.h"
 
+#include "model/files/json_text.h"
 #include "model/tokenizer/text/base64.h"
 #include "model/tokenizer/text/utf8.h"
 #include "runtime/chat/json_members.h"
@@ -39,7 +40,7 @@ Json result_content(const Json& output) {
   const bool has_parts = output.is_array() &&
                          std::ranges::all_of(output, [](const Json& part) { return !type_of(part).empty(); });
   if (output.is_string() || has_parts) return output;
-  return output.is_null() ? "" : output.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return output.is_null() ? "" : json_text(output);
 }
 
 // The texts of a list of parts.

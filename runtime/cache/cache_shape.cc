@@ -1,7 +1,6 @@
 #include "runtime/cache/cache_shape.h"
 
 #include <algorithm>
-#include <cstdint>
 
 namespace tp {
 

@@ -1,5 +1,6 @@
 #include "runtime/chat/answer_grammar.h"
 
+#include "model/files/json_text.h"
 #include "model/tokenizer/text/utf8.h"
 #include "runtime/constraint/constraint_compiler.h"
 #include "tp/internal/require.h"
@@ -51,8 +52,6 @@ std::string written(std::string_view text) {
   }
 }
 
-std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 // The parameters of a function, as a schema with the type object. `all`: a grammar whose budget all tools
 // share.
 Json parameters_of(const Json& function, const std::string& name, const constraint::ByteGrammar& all) {
@@ -62,14 +61,15 @@ Json parameters_of(const Json& function, const std::string& name, const constrai
     require<RequestError>(is_so,
                           "`tools`: expected as parameters of `{}` a JSON Schema of the type object, found "
                           "{}; correct it",
-                          name, dumped(found));
+                          name, json_text(found));
   };
   require_object(parameters.is_object(), parameters);
   const Json type = parameters.value("type", Json("object"));
   require_object(type == "object", type);
   parameters["type"] = type;
   try {
-    constraint::grammar_of(constraint::JsonSchema{.schema = dumped(parameters)}, {}, nullptr, all.scratch());
+    constraint::grammar_of(constraint::JsonSchema{.schema = json_text(parameters)}, {}, nullptr,
+                           all.scratch());
   } catch (const RequestError& error) {
     throw_error<RequestError>("`tools`: parameters of `{}`: {}", name, error.what());
   }
@@ -90,7 +90,7 @@ std::string text_arguments(const std::string& name, const TextFormat& format,
       throw_error<RequestError>("`tools`: the format of `{}`: {}", name, error.what());
     }
     const Json matching = {{"type", "string"}, {"pattern", fmt::format("^(?:{})$", format.definition)}};
-    term = is_lark ? "%lark_string " + text : "%json " + dumped(matching);
+    term = is_lark ? "%lark_string " + text : "%json " + json_text(matching);
   }
   return fmt::format(R"("{{" " "? "\"{}\":" " "? {} " "? "}}")", kTextParameter, term);
 }
@@ -195,7 +195,7 @@ class CallGrammar {
     } else {
       const bool is_held = rules_.required || has_held_arguments(tool, rules_);
       const Json schema = is_held ? parameters_of(function, name, checked_) : Json{{"type", "object"}};
-      grammar_ += fmt::format("{} ::= %json {}\n", rule, dumped(schema));
+      grammar_ += fmt::format("{} ::= %json {}\n", rule, json_text(schema));
     }
     calls_ += fmt::format("{}{}{} {}", names_.empty() ? "" : " | ", gbnf_quoted(in_shape(name)),
                           written(shape_.middle), rule);
@@ -205,7 +205,7 @@ class CallGrammar {
   // The name as it appears in a call. Inside JSON quotes it is escaped.
   std::string in_shape(const std::string& name) const {
     if (!shape_.begin.ends_with('"')) return name;
-    const std::string quoted = dumped(Json(name));
+    const std::string quoted = json_text(Json(name));
     return quoted.substr(1, quoted.size() - 2);
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/chat/chat_prompts.h"
 
+#include "model/files/json_text.h"
 #include "model/tokenizer/text/unicode.h"
 #include "runtime/chat/answer_grammar.h"
 #include "tp/internal/require.h"
@@ -25,7 +26,7 @@ void check_roles(const Json& messages, const std::string& source) {
     require<RequestError>(is_known,
                           "`messages`: expected the roles system, user, assistant and tool, or others that "
                           "the model's chat template names, found {}",
-                          Json(role.substr(0, 64)).dump(-1, ' ', false, Json::error_handler_t::replace));
+                          json_text(Json(role.substr(0, 64))));
   }
 }
 

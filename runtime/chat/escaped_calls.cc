@@ -1,5 +1,6 @@
 // Gemma's calls, which have their own quotes. The reader waits for a call's end and then converts the call.
 #include "model/files/blanks.h"
+#include "model/files/json_text.h"
 #include "runtime/chat/call_reader.h"
 
 #include <algorithm>
@@ -54,8 +55,7 @@ class Cursor {
 
 std::optional<ToolCall> call_of(std::string_view name, const Json& arguments, const ToolSet& tools) {
   if (!tools.contains(name)) return std::nullopt;
-  return ToolCall{.name = std::string(name),
-                  .arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace)};
+  return ToolCall{.name = std::string(name), .arguments = json_text(arguments)};
 }
 
 constexpr std::array<std::string_view, 2> kQuotes = {"<escape>", "<|\"|>"};

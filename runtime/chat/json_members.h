@@ -1,6 +1,8 @@
 // Access to members of clients' JSON, which may have any type.
 #pragma once
 
+#include "model/files/json_text.h"
+
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -21,7 +23,7 @@ inline std::string type_of(const nlohmann::ordered_json& object) {
 // The beginning of a value as JSON, for messages.
 inline std::string shown_part(const nlohmann::ordered_json& json) {
   constexpr std::size_t kMax = 200;
-  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = json_text(json);
   return text.size() <= kMax ? text : text.substr(0, kMax) + "...";
 }
 

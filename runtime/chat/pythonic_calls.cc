@@ -1,5 +1,6 @@
 // Reads calls in Python's notation: [get_weather(city="Oslo", days=2), note()], or one call in each line.
 #include "model/files/blanks.h"
+#include "model/files/json_text.h"
 #include "runtime/chat/bounded_json.h"
 #include "runtime/chat/call_reader.h"
 
@@ -12,8 +13,6 @@ namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr auto kReplace = Json::error_handler_t::replace;  // for invalid UTF-8
 
 // Tracks quotes and brackets in Python code, byte by byte.
 class Nesting {
@@ -72,7 +71,7 @@ std::optional<Json> arguments_of(std::string_view text) {
     const std::string_view key = without_blanks(argument.substr(0, sign));
     const std::optional<std::string> value = json_of(argument.substr(sign + 1));
     if (key.empty() || key.find_first_of("\"'()[]{}, \n") != key.npos || !value) return std::nullopt;
-    object.append(object.empty() ? "{" : ",").append(Json(key).dump(-1, ' ', false, kReplace));
+    object.append(object.empty() ? "{" : ",").append(json_text(Json(key)));
     object.append(":").append(*value);
     text = without_blanks(text.substr(std::min(argument.size() + 1, text.size())));
   }
@@ -145,7 +144,7 @@ class PythonicReader final : public CallReader {
     }
     const std::optional<Json> arguments = byte == ')' ? arguments_of(arguments_) : std::nullopt;
     if (!arguments) return State::invalid;
-    append_call(pieces, name_, arguments->dump(-1, ' ', false, kReplace));
+    append_call(pieces, name_, json_text(*arguments));
     name_.clear();
     arguments_.clear();
     nesting_ = {};

@@ -1,5 +1,6 @@
 // Calls in tags, whose values are not quoted.
 #include "model/files/blanks.h"
+#include "model/files/json_text.h"
 #include "runtime/chat/call_reader.h"
 
 #include <algorithm>
@@ -269,8 +270,7 @@ class TagReader final : public CallReader {
     at_ = place;
     std::string arguments;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
-      const std::string key =
-          nlohmann::json(keys_[i]).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      const std::string key = json_text(nlohmann::json(keys_[i]));
       arguments += fmt::format("{}{}: {}", i == 0 ? "" : ", ", key, values_[i]);
     }
     append_call(pieces, name_, "{" + arguments + "}");

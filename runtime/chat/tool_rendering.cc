@@ -1,5 +1,6 @@
 #include "runtime/chat/tool_rendering.h"
 
+#include "model/files/json_text.h"
 #include "runtime/chat/message_order.h"
 #include "runtime/chat/tool_conventions.h"
 
@@ -142,9 +143,7 @@ std::string description_of(const Json& tools) {
       "{\"name\": the function's name, \"arguments\": an object with its arguments}\n"
       "To call several, answer with one such object per line. The functions:\n";
   for (const Json& tool : tools)
-    text += (tool.is_object() ? tool.value("function", Json()) : Json())
-                .dump(-1, ' ', false, Json::error_handler_t::replace) +
-            "\n";
+    text += json_text(tool.is_object() ? tool.value("function", Json()) : Json()) + "\n";
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/chat/value_types.h"
 
 #include "model/files/blanks.h"
+#include "model/files/json_text.h"
 #include "runtime/chat/json_scanner.h"
 #include "runtime/constraint/schema/json_pointer.h"
 
@@ -135,9 +136,7 @@ std::optional<std::string> word_in(std::string_view text, ValueTypes allowed) {
   return std::nullopt;
 }
 
-std::string text_as_json(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string text_as_json(std::string_view text) { return json_text(Json(text)); }
 
 // Numbers keep all their digits. The first byte is checked because Json::accept skips a byte order mark,
 // which is not JSON.

@@ -8,7 +8,6 @@
 #include <array>
 #include <charconv>
 #include <limits>
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,6 @@
 // The endpoints of encoders: embeddings in OpenAI's format, documents ranked by a reranker in the format
 // of Jina and Cohere, and scores of pairs of texts in vLLM's format.
+#include "model/files/json_text.h"
 #include "model/tokenizer/text/base64.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/openai_response.h"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <ctime>
 #include <numeric>
 #include <optional>
@@ -58,8 +58,7 @@ std::size_t size_or_none(const Json& body, const char* name) {
   const Json value = body.value(name, Json());
   if (value.is_null()) return 0;
   require<RequestError>(value.is_number_unsigned() && value >= 1,
-                        "`{}`: expected a whole number from 1, found {}", name,
-                        value.dump(-1, ' ', false, Json::error_handler_t::replace));
+                        "`{}`: expected a whole number from 1, found {}", name, json_text(value));
   return value.get<std::size_t>();
 }
 
@@ -93,8 +92,7 @@ std::string encoding_of(const Json& body) {
   const Json format = body.value("encoding_format", Json());
   if (format.is_null()) return "float";
   require<RequestError>(format == "float" || format == "base64",
-                        "`encoding_format`: expected float or base64, found {}",
-                        format.dump(-1, ' ', false, Json::error_handler_t::replace));
+                        "`encoding_format`: expected float or base64, found {}", json_text(format));
   return format.get<std::string>();
 }
 

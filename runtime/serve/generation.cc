@@ -1,5 +1,6 @@
 #include "runtime/serve/generation.h"
 
+#include "model/files/json_text.h"
 #include "runtime/api/begin_completion.h"
 #include "runtime/api/openai_response.h"
 #include "tp/internal/require.h"

@@ -3,9 +3,6 @@
 #include "tp/error.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
-#include <cstdint>
-
 namespace tp {
 
 Replay::Replay(const std::vector<RecordedToken>& tokens) {

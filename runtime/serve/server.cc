@@ -1,5 +1,6 @@
 #include "runtime/serve/server.h"
 
+#include "model/files/json_text.h"
 #include "model/kernels/simd/isa.h"
 #include "runtime/api/answer_format.h"
 #include "runtime/api/api_error.h"

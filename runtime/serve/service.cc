@@ -1,5 +1,6 @@
 #include "runtime/serve/service.h"
 
+#include "model/files/json_text.h"
 #include "runtime/api/answer_format.h"
 #include "runtime/api/record.h"
 #include "runtime/serve/call.h"

@@ -6,7 +6,6 @@
 #include "runtime/serve/endpoints.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 

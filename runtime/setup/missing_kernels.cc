@@ -3,9 +3,7 @@
 #include "parallel/exchange/collectives.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdlib>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -5,7 +5,6 @@
 #include "runtime/protocol/command_archive.h"
 #include "runtime/protocol/outputs_archive.h"
 
-#include <algorithm>
 #include <cstring>
 #include <span>
 #include <string>

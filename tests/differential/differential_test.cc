@@ -7,6 +7,7 @@
 #include "parallel/machine/file_text.h"
 #include "parallel/machine/stopwatch.h"
 #include "tests/differential/random_trial.h"
+#include "tests/expect_contains.h"
 #include "tests/model/layers/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -366,8 +367,7 @@ std::string text_of(const char* file) {
 
 TEST(Differential, TheGuideShowsTheTableOfOptions) {
   const std::string table = table_of_options();
-  EXPECT_NE(text_of("tests/README.md").find(table), std::string::npos) << "expected in tests/README.md:\n"
-                                                                       << table;
+  EXPECT_CONTAINS(text_of("tests/README.md"), table);
 }
 
 // Expects an option for each field of a struct.

@@ -1,6 +1,6 @@
 #include "tests/launch/program.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/expect_contains.h"
 
 #include <algorithm>
 #include <map>

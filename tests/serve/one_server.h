@@ -42,6 +42,8 @@ inline nlohmann::json greedy(int tokens, nlohmann::json more = nlohmann::json::o
   return body;
 }
 
+inline nlohmann::json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
+
 // A suite of tests with one server. `Files` are those that it reads: files_->arguments() is its command line.
 template <class Files>
 class OneServer : public testing::Test {

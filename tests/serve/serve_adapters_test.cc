@@ -1,9 +1,9 @@
 // A server offers adapters as models.
+#include "tests/expect_contains.h"
 #include "tests/launch/demo_adapter.h"
 #include "tests/serve/served_program.h"
 
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST(ServeAdapters, AreSeparateModels) {
   EXPECT_EQ(server.post("/v1/completions", lora_completion("tuned")).json().at("model"), "tuned");
   const HttpReply unknown = server.post("/v1/completions", lora_completion("french"));
   EXPECT_EQ(unknown.status, 404);
-  EXPECT_NE(unknown.body.find("and its adapters"), std::string::npos) << unknown.body;
+  EXPECT_CONTAINS(unknown.body, "and its adapters");
   EXPECT_EQ(server.post("/v1/completions", lora_completion("base", {{"adapter", "french"}})).status, 400);
   server.end();
 }

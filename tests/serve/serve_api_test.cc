@@ -1,5 +1,6 @@
 // Responses that clients of the server's API receive.
 
+#include "tests/expect_contains.h"
 #include "tests/serve/one_server.h"
 
 #include <set>
@@ -308,8 +309,7 @@ TEST_F(ServeApiAlone, DescribesItselfAndItsModel) {
   EXPECT_EQ(server().get("/models/d%65mo").status, 200);
   EXPECT_TRUE(server().get("/version").json().at("version").is_string());
   EXPECT_EQ(server().get("/").headers.at("content-type"), "text/html; charset=utf-8");
-  EXPECT_NE(server().get("/").headers.at("content-security-policy").find("default-src 'self'"),
-            std::string::npos);
+  EXPECT_CONTAINS(server().get("/").headers.at("content-security-policy"), "default-src 'self'");
   server().post("/v1/completions", greedy(3));
   EXPECT_GE(server().metric("generation_tokens_total"), 3);
   EXPECT_GE(server().metric("request_success_total"), 1);

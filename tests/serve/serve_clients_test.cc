@@ -1,4 +1,5 @@
 // Clients of each API read more than answers: they use ids, lists of models, and error messages.
+#include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
 #include <chrono>
@@ -15,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-json from_user(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
-
 std::string message_of(const HttpReply& reply) { return reply.json().at("error").at("message"); }
 
 TEST_F(ServeApiAlone, EveryResponseHasTheIdOfItsRequest) {
@@ -26,7 +25,7 @@ TEST_F(ServeApiAlone, EveryResponseHasTheIdOfItsRequest) {
     EXPECT_EQ(reply.headers.at("request-id"), ours->second);
     return ours->second;
   };
-  const json chat = {{"messages", {from_user("Hi")}}, {"max_tokens", 1}};
+  const json chat = {{"messages", {user_says("Hi")}}, {"max_tokens", 1}};
   json streamed = chat;
   streamed["stream"] = true;
   HttpClient broken(server().port());
@@ -89,7 +88,7 @@ TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
   const auto refusal = [&](const char* path, std::size_t words, int tokens) {
     std::string text;
     for (std::size_t i = 0; i < words; ++i) text += "x ";
-    const HttpReply reply = server.post(path, {{"messages", {from_user(text)}}, {"max_tokens", tokens}});
+    const HttpReply reply = server.post(path, {{"messages", {user_says(text)}}, {"max_tokens", tokens}});
     EXPECT_EQ(reply.status, 400) << reply.body;
     EXPECT_EQ(reply.json().at("error").at("type"), "invalid_request_error");
     EXPECT_EQ(reply.json().at("error").at("details").at("error_code"), "context_length_exceeded");
@@ -99,19 +98,19 @@ TEST(Serve, ReportsAPromptsExcessLengthToAnthropicsClients) {
     const std::string begin = "prompt is too long: ";
     ASSERT_EQ(message.substr(0, begin.size()), begin) << message;
     EXPECT_GE(std::stoul(message.substr(begin.size())), min) << message;
-    EXPECT_NE(message.find(" tokens > " + std::to_string(maximum) + " maximum"), message.npos) << message;
+    EXPECT_CONTAINS(message, " tokens > " + std::to_string(maximum) + " maximum");
   };
   expect_numbers(refusal("/v1/messages", 300, 5), 300, 100);
   expect_numbers(refusal("/v1/messages", 20, 60), 65, 64);
   const std::string bytes = refusal("/v1/messages", 100'000, 5);
   expect_numbers(bytes, 10'000, 100);
-  EXPECT_NE(bytes.find("200"), bytes.npos) << "the bytes";
+  EXPECT_CONTAINS(bytes, "200") << "the bytes";
   expect_numbers(refusal("/v1/messages/count_tokens", 100'000, 5), 10'000, 100);
   server.end();
 }
 
 TEST_F(ServeApiAlone, BothEndpointsOfMessagesRefuseThreads) {
-  json body = {{"messages", {from_user("Hi")}}, {"max_tokens", 5}, {"thread", {{"type", "create"}}}};
+  json body = {{"messages", {user_says("Hi")}}, {"max_tokens", 5}, {"thread", {{"type", "create"}}}};
   for (const char* path : {"/v1/messages", "/v1/messages/count_tokens"}) {
     body["thread"] = {{"type", "create"}};
     const HttpReply create = server().post(path, body);
@@ -136,20 +135,17 @@ TEST_F(ServeApiAlone, AnUnknownPathIsAnsweredWithTheNearestEndpoint) {
                                       {"/metric", "/metrics"}}) {
     const HttpReply reply = server().post(path, json::object());
     EXPECT_EQ(reply.status, 404) << path;
-    EXPECT_NE(message_of(reply).find(std::string("did you mean ") + nearest + "?"), std::string::npos)
-        << message_of(reply);
+    EXPECT_CONTAINS(message_of(reply), std::string("did you mean ") + nearest + "?");
   }
-  EXPECT_NE(message_of(server().post("/api/generate", json::object())).find("Ollama's API"),
-            std::string::npos);
+  EXPECT_CONTAINS(message_of(server().post("/api/generate", json::object())), "Ollama's API");
 }
 
 TEST_F(ServeApiAlone, ErrorsAreSentences) {
   const std::string base = message_of(server().get("/v1"));
-  EXPECT_NE(base.find("the base URL"), base.npos) << base;
-  EXPECT_NE(base.find("/v1/chat/completions"), base.npos) << base;
-  EXPECT_NE(message_of(server().post("/v1/v1/messages", json::object())).find("found two"),
-            std::string::npos);
-  EXPECT_NE(message_of(server().get("/v1/nothing")).find("no endpoint /v1/nothing"), std::string::npos);
+  EXPECT_CONTAINS(base, "the base URL");
+  EXPECT_CONTAINS(base, "/v1/chat/completions");
+  EXPECT_CONTAINS(message_of(server().post("/v1/v1/messages", json::object())), "found two");
+  EXPECT_CONTAINS(message_of(server().get("/v1/nothing")), "no endpoint /v1/nothing");
   const std::string json_error = message_of(post_text(server().port(), "/v1/completions", "{\"a\": secret"));
   EXPECT_EQ(json_error,
             "the body is not JSON: line 1, column 7: expected a value such as \"text\", 1, true or null, "
@@ -165,7 +161,7 @@ TEST_F(ServeApiAlone, ExplainsThatAClientExpectsTls) {
   const Finished chat =
       run(kNoMpirun, {"chat", "--server", "https://127.0.0.1:" + std::to_string(server().port())});
   EXPECT_EQ(chat.status, 1) << chat.err;
-  EXPECT_NE(chat.err.find("does not speak TLS"), std::string::npos) << chat.err;
+  EXPECT_CONTAINS(chat.err, "does not speak TLS");
   EXPECT_EQ(chat.err.find("SSL routines"), std::string::npos) << chat.err;
 }
 
@@ -176,7 +172,7 @@ TEST_F(ServeApiAlone, MisspelledRolesAreRefusedInEveryApi) {
                                      {"/v1/responses", "input"}}) {
     const HttpReply reply = server().post(path, {{member, {wrong}}, {"max_tokens", 1}});
     EXPECT_EQ(reply.status, 400) << path << reply.body;
-    EXPECT_NE(message_of(reply).find("\"usr\""), std::string::npos) << reply.body;
+    EXPECT_CONTAINS(message_of(reply), "\"usr\"") << reply.body;
     EXPECT_EQ(message_of(reply).find("`" + std::string(member) + "`: "), 0U) << reply.body;
   }
   for (const char* role : {"system", "developer", "user"})
@@ -207,7 +203,7 @@ TEST(Serve, DoesNotReportTheEndOfTextAsAStopReason) {
   const ScriptedModel model;
   ServedProgram server(kNoMpirun, {"--model", model.folder.path().string()});
   const auto ask = [&](const json& more) {
-    json body = {{"messages", {from_user("Hi")}}, {"temperature", 0}};
+    json body = {{"messages", {user_says("Hi")}}, {"temperature", 0}};
     body.update(more);
     return server.post("/v1/chat/completions", body).json().at("choices").at(0);
   };
@@ -224,7 +220,7 @@ TEST(Serve, AFullQueueGivesTheReasonAndAdvice) {
   ServedProgram server(kNoMpirun, {"--max-queue", "1", "--max-sequences", "1"});
   const HttpReply many = server.post("/v1/completions", {{"prompt", {"a", "b", "c"}}, {"max_tokens", 1}});
   EXPECT_EQ(many.status, 400);
-  EXPECT_NE(message_of(many).find("--max-queue"), std::string::npos) << many.body;
+  EXPECT_CONTAINS(message_of(many), "--max-queue") << many.body;
   HttpClient running(server.port());
   HttpClient waiting(server.port());
   const std::string slow = greedy(2000, {{"ignore_eos", true}, {"stream", true}}).dump();
@@ -235,7 +231,7 @@ TEST(Serve, AFullQueueGivesTheReasonAndAdvice) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const HttpReply refused = server.post("/v1/completions", greedy(1));
   ASSERT_EQ(refused.status, 429);
-  EXPECT_NE(message_of(refused).find("--max-queue"), std::string::npos) << refused.body;
+  EXPECT_CONTAINS(message_of(refused), "--max-queue") << refused.body;
   EXPECT_TRUE(refused.headers.contains("retry-after"));
   running.close();
   waiting.close();

@@ -1,7 +1,7 @@
 // Custom tools, whose input is a text in a given format, over OpenAI's two APIs.
+#include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -162,9 +162,9 @@ TEST_F(ServeCustomTools, TheModelSeesFunctionsOfOneText) {
       server_->post("/apply-template", chat("plain", {{"tools", {chat_tool(tool)}}, {"messages", messages}}))
           .json()
           .at("prompt");
-  EXPECT_NE(prompt.find(R"("required": ["input"])"), std::string::npos) << prompt;
-  EXPECT_NE(prompt.find("this Lark grammar:\\nstart: \\\"x\\\""), std::string::npos) << prompt;
-  EXPECT_NE(prompt.find(R"("input": "*** Begin Patch\n*** Add File)"), std::string::npos) << prompt;
+  EXPECT_CONTAINS(prompt, R"("required": ["input"])");
+  EXPECT_CONTAINS(prompt, "this Lark grammar:\\nstart: \\\"x\\\"");
+  EXPECT_CONTAINS(prompt, R"("input": "*** Begin Patch\n*** Add File)");
 
   const json items = {
       {{"role", "user"}, {"content", "q"}},

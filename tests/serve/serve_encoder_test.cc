@@ -1,5 +1,6 @@
 // The server's endpoints for encoders: /v1/embeddings, /v1/rerank and /v1/score.
 #include "model/tokenizer/text/base64.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/reference/encoder_fixture.h"
@@ -87,7 +88,7 @@ TEST(ServeEncoder, AnswersWithAnErrorInPlaceOfResultsThatAreNotFinite) {
   ServedProgram embeddings(1, {"--model", embedder.path()});
   const auto embedded = embeddings.post("/v1/embeddings", {{"input", "red sky"}});
   EXPECT_EQ(embedded.status, 500);
-  EXPECT_NE(embedded.body.find("not finite"), std::string::npos) << embedded.body;
+  EXPECT_CONTAINS(embedded.body, "not finite");
   embeddings.end();
   const TextEncoder reranker("xlmroberta-reranker");
   overwrite(reranker.path(), "classifier.out_proj.weight", kGreatest, 0, 0);
@@ -95,7 +96,7 @@ TEST(ServeEncoder, AnswersWithAnErrorInPlaceOfResultsThatAreNotFinite) {
   ServedProgram scores(1, {"--model", reranker.path()});
   const auto ranked = scores.post("/v1/rerank", {{"query", "red"}, {"documents", {"sky"}}});
   EXPECT_EQ(ranked.status, 500);
-  EXPECT_NE(ranked.body.find("not finite"), std::string::npos) << ranked.body;
+  EXPECT_CONTAINS(ranked.body, "not finite");
   scores.end();
 }
 
@@ -140,7 +141,7 @@ TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
   const auto refused =
       server.post("/v1/score", {{"text_1", "a"}, {"text_2", "b"}, {"truncate_prompt_tokens", 8}});
   EXPECT_EQ(refused.status, 400);
-  EXPECT_NE(refused.body.find("truncate_prompt_tokens"), std::string::npos) << refused.body;
+  EXPECT_CONTAINS(refused.body, "truncate_prompt_tokens");
   const json raw =
       server.post("/v1/rerank", {{"query", "blue sky"}, {"documents", {"red"}}, {"use_activation", false}})
           .json();
@@ -152,9 +153,7 @@ TEST(ServeEncoder, ScoresPairsLikeItRanksDocuments) {
                                    std::pair("/v1/rerank", json{{"query", text}, {"documents", others}})}) {
     const auto reply_to_many = server.post(path, body);
     EXPECT_EQ(reply_to_many.status, 400);
-    EXPECT_NE(reply_to_many.body.find("expected at most 32768 bytes with 2048 other texts"),
-              std::string::npos)
-        << reply_to_many.body;
+    EXPECT_CONTAINS(reply_to_many.body, "expected at most 32768 bytes with 2048 other texts");
   }
   server.end();
 }

@@ -1,4 +1,5 @@
 // Answers that must be tool calls, or must match a schema after thinking, over the server's three APIs.
+#include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
 #include <gtest/gtest.h>
@@ -209,7 +210,7 @@ TEST_F(ServeHeldAnswers, HostileToolsAreRefused) {
         server_->post("/v1/chat/completions", held("call", {{"tools", {tool}}, {"max_tokens", 3}}));
     if (reply.status == 200) continue;  // the schema is large, but satisfiable
     EXPECT_EQ(reply.status, 400) << reply.body;
-    EXPECT_NE(reply.body.find(text), std::string::npos) << reply.body;
+    EXPECT_CONTAINS(reply.body, text);
   }
   json tool = weather_tool(1, true);
   tool["function"]["parameters"] = deep;
@@ -219,9 +220,8 @@ TEST_F(ServeHeldAnswers, HostileToolsAreRefused) {
                 .size(),
             1U);
   tool["function"]["name"] = std::string(100000, 'n');
-  EXPECT_NE(refusal("/v1/chat/completions", held("call", {{"tools", {tool}}}))
-                .find("expected names of at most 256 bytes, found one of 100000"),
-            std::string::npos);
+  EXPECT_CONTAINS(refusal("/v1/chat/completions", held("call", {{"tools", {tool}}})),
+                  "expected names of at most 256 bytes, found one of 100000");
   EXPECT_EQ(choice_of(chat("plain")).at("message").at("content"), "Hello there.");
 }
 

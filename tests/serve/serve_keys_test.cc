@@ -1,12 +1,10 @@
 // Keys with names at a server, and what SIGHUP to rank 0 changes.
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
+#include "tests/temporary_directory.h"
 
-#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include <gtest/gtest.h>
 

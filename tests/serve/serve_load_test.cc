@@ -1,6 +1,6 @@
 // Many clients at the same time, some of them hostile.
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/expect_contains.h"
 #include "tests/serve/served_program.h"
 
 #include <fstream>
@@ -90,7 +90,7 @@ TEST(Serve, RunsFullBatchesRegardlessOfTheQueuesLimit) {
   const json many(66, json::array({7}));
   const HttpReply refused = server.post("/v1/completions", {{"prompt", many}, {"max_tokens", 1}});
   EXPECT_EQ(refused.status, 400) << "it would never be accepted";
-  EXPECT_NE(refused.body.find("`prompt`: expected at most 65"), std::string::npos) << refused.body;
+  EXPECT_CONTAINS(refused.body, "`prompt`: expected at most 65");
   server.end();
 }
 

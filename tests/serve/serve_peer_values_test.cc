@@ -1,4 +1,5 @@
 // Values that clients of other servers send, and that vLLM, llama.cpp, OpenAI or Anthropic accept.
+#include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
 #include <gtest/gtest.h>
@@ -41,8 +42,6 @@ class ServePeerValues : public OneServer<HistoryModel> {
     return answer("/apply-template", body).value("prompt", "");
   }
 };
-
-json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
 
 json responses(const json& input, const json& more = json::object()) {
   json body = {{"input", input}, {"temperature", 0}};
@@ -114,24 +113,22 @@ TEST_F(ServePeerValues, ResponsesTakeItemsOfEveryKind) {
   EXPECT_TRUE(warns_of(answer("/v1/responses", responses(input)), "web_search_call"));
   const json reference = error("/v1/responses", responses({{{"type", "item_reference"}, {"id", "msg_1"}}}));
   EXPECT_EQ(reference.value("param", ""), "input");
-  EXPECT_NE(reference.value("message", "").find("store: false"), std::string::npos) << reference;
+  EXPECT_CONTAINS(reference.value("message", ""), "store: false") << reference;
   EXPECT_EQ(error("/v1/responses", responses({{{"id", "msg_1"}}})).value("param", ""), "input");
 }
 
 TEST_F(ServePeerValues, ChatsTakeRefusalsAndNulls) {
   const json refusal = {{"role", "assistant"}, {"content", {{{"type", "refusal"}, {"refusal", "No."}}}}};
-  EXPECT_NE(prompt_of({{"messages", {user_says("Hi"), refusal, user_says("So?")}}}).find("<assistant>|No.|"),
-            std::string::npos);
+  EXPECT_CONTAINS(prompt_of({{"messages", {user_says("Hi"), refusal, user_says("So?")}}}),
+                  "<assistant>|No.|");
   const json outside = {
       {"role", "assistant"}, {"content", nullptr}, {"refusal", "Never."}, {"audio", nullptr}};
-  EXPECT_NE(
-      prompt_of({{"messages", {user_says("Hi"), outside, user_says("So?")}}}).find("<assistant>|Never.|"),
-      std::string::npos);
+  EXPECT_CONTAINS(prompt_of({{"messages", {user_says("Hi"), outside, user_says("So?")}}}),
+                  "<assistant>|Never.|");
   const json result = {{"role", "tool"}, {"tool_call_id", "a"}, {"content", nullptr}};
-  EXPECT_NE(prompt_of({{"messages", {user_says("Hi"), result}}}).find("<tool>||"), std::string::npos);
+  EXPECT_CONTAINS(prompt_of({{"messages", {user_says("Hi"), result}}}), "<tool>||");
   const json thought = {{"role", "assistant"}, {"content", "Ok"}, {"reasoning", "Hm."}};
-  EXPECT_NE(prompt_of({{"messages", {user_says("Hi"), thought}}}).find("<assistant>Hm.|Ok|"),
-            std::string::npos);
+  EXPECT_CONTAINS(prompt_of({{"messages", {user_says("Hi"), thought}}}), "<assistant>Hm.|Ok|");
 }
 
 TEST_F(ServePeerValues, ImagesAreRefusedInEveryApi) {
@@ -146,7 +143,7 @@ TEST_F(ServePeerValues, ImagesAreRefusedInEveryApi) {
     EXPECT_EQ(refusal.value("type", ""), "invalid_request_error");
     const std::string message = refusal.value("message", "");
     EXPECT_TRUE(message.starts_with("`" + std::string(member) + "`: ")) << message;
-    EXPECT_NE(message.find("\"" + std::string(type) + "\""), message.npos) << message;
+    EXPECT_CONTAINS(message, "\"" + std::string(type) + "\"");
     EXPECT_TRUE(message.ends_with("; the model reads texts only")) << message;
   };
   refuse("/v1/chat/completions", "messages", of_user({{"type", "image_url"}, {"image_url", {{"url", url}}}}),
@@ -215,7 +212,7 @@ TEST_F(ServePeerValues, MessagesHonourTheirFormat) {
   }
   const json wrong = {
       {"max_tokens", 5}, {"messages", {user_says("Hi")}}, {"output_config", {{"format", {{"type", "x"}}}}}};
-  EXPECT_NE(error("/v1/messages", wrong).value("message", "").find("`output_config`"), std::string::npos);
+  EXPECT_CONTAINS(error("/v1/messages", wrong).value("message", ""), "`output_config`");
 }
 
 // If the server did not continue the client's text, the template would start a new answer with a different

@@ -11,8 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
-
 TEST_F(ServeApiAlone, GeneratesNothingIfNoTokenIsAskedFor) {
   for (const char* prompt : {"Once upon a time", "Once"}) {
     for (const json& logprobs : {json(), json(1)}) {

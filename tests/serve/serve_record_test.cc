@@ -1,5 +1,6 @@
 // The server's side of the gateway: streams with marks, and answers that continue a record after any number
 // of tokens.
+#include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
 #include <regex>
@@ -166,8 +167,7 @@ TEST_F(ServeRecord, ContinuesAnswersThatCannotStartInTheMiddle) {
   EXPECT_EQ(expect_continuations(server, {"/v1/completions", with(text, {{"beams", 3}})}), 5U);
 
   const HttpReply other = ask(server, scored, {"[0,0,5,0,0,0,-1.0,[]]"}, true);
-  EXPECT_NE(other.body.find("the answer cannot be continued: its token 0 is "), std::string::npos)
-      << other.body;
+  EXPECT_CONTAINS(other.body, "the answer cannot be continued: its token 0 is ");
   server.end();
 }
 
@@ -241,7 +241,7 @@ TEST_F(ServeRecord, AnswersOnlyItsGatewayWithoutKeysOfItsOwn) {
   ServedProgram server(kNoMpirun, announcing({}));
   const HttpReply refused = server.post("/v1/completions", greedy(2));
   EXPECT_EQ(refused.status, 403);
-  EXPECT_NE(refused.body.find("expected a request of the gateway"), std::string::npos) << refused.body;
+  EXPECT_CONTAINS(refused.body, "expected a request of the gateway");
   EXPECT_EQ(server.post("/v1/completions", greedy(2), {{"tp-gateway", ""}}).status, 403);
   EXPECT_EQ(server.post("/v1/completions", greedy(2), {{"tp-user", "anna"}}).status, 403);
   for (const char* path : {"/v1/models", "/metrics", "/v1/status", "/nothing"})

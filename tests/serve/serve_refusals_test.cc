@@ -1,5 +1,6 @@
 // Requests that the server rejects, and clients that it admits.
 
+#include "tests/expect_contains.h"
 #include "tests/serve/one_server.h"
 
 #include <filesystem>
@@ -11,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
-
 // Anyone may send such requests. Bodies of requests with a key need the room in memory.
 TEST_F(ServeApiAlone, ReservesNoRoomForBodiesOfRequestsWithoutAny) {
   for (const std::string path : {"/health", "/", "/metrics", "/v1/models"}) {
@@ -20,8 +19,8 @@ TEST_F(ServeApiAlone, ReservesNoRoomForBodiesOfRequestsWithoutAny) {
     client.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 33554432\r\n\r\n");
     const HttpReply reply = client.read();
     EXPECT_EQ(reply.status, 413) << path;
-    EXPECT_NE(reply.body.find("expected a body of at most 4096 bytes"), std::string::npos) << reply.body;
-    EXPECT_NE(reply.body.find("found 33554432"), std::string::npos) << reply.body;
+    EXPECT_CONTAINS(reply.body, "expected a body of at most 4096 bytes");
+    EXPECT_CONTAINS(reply.body, "found 33554432");
   }
 }
 
@@ -121,8 +120,7 @@ TEST_F(ServeApiAlone, OutlivesArgumentsOfManyLevels) {
                          {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}}};
   const HttpReply reply = server().post("/apply-template", {{"messages", messages}});
   EXPECT_EQ(reply.status, 200) << reply.body;
-  EXPECT_NE(reply.json().at("prompt").get<std::string>().find(R"({"name":"f","arguments":{}})"),
-            std::string::npos)
+  EXPECT_CONTAINS(reply.json().at("prompt").get<std::string>(), R"({"name":"f","arguments":{}})")
       << reply.body;
 }
 
@@ -189,7 +187,7 @@ TEST(Serve, RefusesChatsWithoutATemplate) {
   const json messages = {{{"role", "user"}, {"content", "Hi"}}};
   const HttpReply chat = server.post("/v1/chat/completions", {{"messages", messages}}, key);
   EXPECT_EQ(chat.status, 400);
-  EXPECT_NE(chat.body.find("--chat-template"), std::string::npos) << chat.body;
+  EXPECT_CONTAINS(chat.body, "--chat-template");
   EXPECT_EQ(server.post("/v1/completions", greedy(1), key).status, 200);
   EXPECT_EQ(server.post("/v1/completions", greedy(1)).status, 401);
   EXPECT_EQ(server.get("/health").status, 200) << "without a key";
@@ -214,7 +212,7 @@ TEST_F(ServeApiAlone, RefusesMethodsAndCodingsByTheirOwnStatus) {
       post_text(server().port(), "/v1/completions", "{}", {{"Content-Type", "text/plain"}});
   EXPECT_EQ(plain.status, 415);
   EXPECT_FALSE(plain.headers.contains("accept-encoding"));
-  EXPECT_NE(zipped.body.find("Content-Encoding"), std::string::npos) << zipped.body;
+  EXPECT_CONTAINS(zipped.body, "Content-Encoding");
   EXPECT_EQ(post_text(server().port(), "/v1/completions", greedy(1).dump(),
                       {{"Content-Type", "application/json"}, {"Content-Encoding", "identity"}})
                 .status,
@@ -234,7 +232,7 @@ TEST(Serve, LogsWhyARequestWasRefusedWithoutItsTexts) {
   const HttpReply refused = server.post("/v1/chat/completions", {{"messages", {user_says("secret")}}});
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(refused.json().at("error").at("param"), "messages");
-  EXPECT_NE(refused.body.find("no secret"), std::string::npos) << refused.body;
+  EXPECT_CONTAINS(refused.body, "no secret");
   EXPECT_EQ(refused.body.find(folder.path().string()), std::string::npos) << refused.body;
   EXPECT_EQ(refused.body.find("loud.jinja"), std::string::npos) << refused.body;
   post_text(server.port(), "/v1/completions", "{\"prompt\": secret", {});
@@ -251,11 +249,11 @@ TEST(Serve, LogsWhyARequestWasRefusedWithoutItsTexts) {
     log = err;
     return err.find("of type web_search") != std::string::npos;
   })) << log;
-  EXPECT_NE(log.find("param=temperature expected a number"), std::string::npos) << log;
-  EXPECT_NE(log.find("param=messages chat_template_error"), std::string::npos) << log;
-  EXPECT_NE(log.find("invalid_json"), std::string::npos) << log;
-  EXPECT_NE(log.find("origin_not_allowed"), std::string::npos) << log;
-  EXPECT_NE(log.find("413 total=0.000s"), std::string::npos) << log;
+  EXPECT_CONTAINS(log, "param=temperature expected a number");
+  EXPECT_CONTAINS(log, "param=messages chat_template_error");
+  EXPECT_CONTAINS(log, "invalid_json");
+  EXPECT_CONTAINS(log, "origin_not_allowed");
+  EXPECT_CONTAINS(log, "413 total=0.000s");
   EXPECT_EQ(log.find("secret"), std::string::npos) << log;
   server.end();
 }

@@ -1,7 +1,7 @@
 // How a server ends: after its answers, immediately, or when it loses a rank.
 
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
+#include "tests/temporary_directory.h"
 
 #include <csignal>
 #include <fstream>

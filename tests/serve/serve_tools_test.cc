@@ -1,5 +1,6 @@
 // Tools and thinking over the server's three APIs, with a model that follows scripts.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/serve/tool_requests.h"
 
 #include <map>
@@ -130,10 +131,8 @@ TEST_F(ServeToolsAlone, ResultsOfCallsAreRenderedByTheTemplate) {
                          {{"role", "tool"}, {"tool_call_id", "abcdefghi"}, {"content", "sunny"}}};
   const std::string prompt =
       server_->post("/apply-template", chat("plain", {{"messages", messages}})).json().at("prompt");
-  EXPECT_NE(prompt.find(R"(<tool_call>{"arguments": {"city": "Oslo"}, "name": "get_weather"}</tool_call>)"),
-            std::string::npos)
-      << prompt;
-  EXPECT_NE(prompt.find("tool: sunny#plain"), std::string::npos) << prompt;
+  EXPECT_CONTAINS(prompt, R"(<tool_call>{"arguments": {"city": "Oslo"}, "name": "get_weather"}</tool_call>)");
+  EXPECT_CONTAINS(prompt, "tool: sunny#plain");
 }
 
 TEST_F(ServeToolsAlone, ResponsesHaveItemsOfEachKind) {
@@ -242,9 +241,9 @@ TEST(ChatTools, ATerminalShowsThinkingDimmedAndCallsAsCalls) {
     seen = out;
     return out.find("what get_weather returns") != out.npos && out.ends_with("> ");
   })) << seen;
-  EXPECT_NE(seen.find("\x1b[0;2mI should look it up.\x1b[0m"), std::string::npos) << seen;
-  EXPECT_NE(seen.find("Let me see."), std::string::npos) << seen;
-  EXPECT_NE(seen.find("get_weather({\"city\": \"Oslo\", \"days\": 2})"), std::string::npos) << seen;
+  EXPECT_CONTAINS(seen, "\x1b[0;2mI should look it up.\x1b[0m");
+  EXPECT_CONTAINS(seen, "Let me see.");
+  EXPECT_CONTAINS(seen, "get_weather({\"city\": \"Oslo\", \"days\": 2})");
   EXPECT_EQ(seen.find("tool_call"), std::string::npos) << seen;
   process.write_input("\x04");
   EXPECT_EQ(process.finish().status, 0);

@@ -4,8 +4,6 @@
 #include "model/chat/jinja/printing.h"
 #include "model/chat/jinja/text_methods.h"
 
-#include <algorithm>
-
 namespace tp::jinja {
 namespace {
 

@@ -1,8 +1,5 @@
 // BLOOM: Falcon's first generation with biases, sequential blocks, ALiBi and an embedding norm.
 #include "model/config/families/common.h"
-#include "model/weights/gguf/gguf_model_metadata.h"
-
-#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -12,10 +9,6 @@ ModelSpec bloom_spec(const CheckpointConfig& config) {
   set_alibi(config, spec);
   spec.embedding_norm = spec.final_norm;
   return spec;
-}
-
-nlohmann::json bloom_config(const ModelMetadata& model) {
-  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
 }
 
 }  // namespace
@@ -39,7 +32,7 @@ Family bloom() {
                   .blocks = "h.",
                   .names_of_block = falcon_block};
   set_qkv(family.names.gguf.block, "attn_qkv");
-  family.gguf = {.architecture = "bloom", .config = bloom_config};
+  family.gguf = {.architecture = "bloom", .config = gpt2_config};
   return family;
 }
 

@@ -178,6 +178,9 @@ inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<Attention
 // Throws ConfigError.
 nlohmann::json gguf_next_token_layers(const ModelMetadata& model);
 
+// The epsilon of layer norms, and GELU by tanh, as fields of config.json. Throws CheckpointError.
+nlohmann::json gpt2_config(const ModelMetadata& model);
+
 // Sizes of Qwen3-Next's recurrent layers in a GGUF file, as fields of config.json. qwen3_next_config adds the
 // experts. Both functions throw CheckpointError or ConfigError for invalid sizes.
 nlohmann::json gated_delta_net_config(const ModelMetadata& model);

@@ -4,7 +4,6 @@
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>

@@ -5,13 +5,10 @@
 #include <nlohmann/json.hpp>
 
 namespace tp::families {
-namespace {
 
 nlohmann::json gpt2_config(const ModelMetadata& model) {
   return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
 }
-
-}  // namespace
 
 ModelSpec gpt2_spec(const CheckpointConfig& config) {
   ModelSpec spec = gpt_neox_spec(config);

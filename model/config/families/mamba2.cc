@@ -2,7 +2,6 @@
 #include "model/config/architectures.h"
 #include "model/config/families/common.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
-#include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
 

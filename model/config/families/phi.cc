@@ -1,9 +1,6 @@
 // Phi (1, 1.5 and 2): GPT-NeoX with one norm per block, a bias in the LM head, and separate tensors for
 // queries, keys and values.
 #include "model/config/families/common.h"
-#include "model/weights/gguf/gguf_model_metadata.h"
-
-#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -30,10 +27,6 @@ BlockNames phi_block(const std::string& prefix) {
   return names;
 }
 
-nlohmann::json phi_config(const ModelMetadata& model) {
-  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
-}
-
 }  // namespace
 
 Family phi() {
@@ -43,7 +36,7 @@ Family phi() {
   family.defaults.attention_bias = true;
   family.defaults.mlp_bias = true;
   family.names.final_norm = "final_layernorm";
-  family.gguf = {.architecture = "phi2", .config = phi_config};
+  family.gguf = {.architecture = "phi2", .config = gpt2_config};
   return family;
 }
 

@@ -2,7 +2,6 @@
 // without experts.
 #include "model/config/families/encoders.h"
 #include "model/weights/gguf/gguf_model_metadata.h"
-#include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
 

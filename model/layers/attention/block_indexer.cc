@@ -7,7 +7,6 @@
 #include "tp/internal/threads.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>

@@ -1,6 +1,5 @@
 #include "model/layers/attention/grouped_output.h"
 
-#include "model/kernels/elementwise.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>

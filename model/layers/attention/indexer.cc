@@ -6,11 +6,8 @@
 #include "model/layers/attention/index_choice.h"
 #include "tp/internal/threads.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstdint>
-#include <span>
 #include <vector>
 
 namespace tp {

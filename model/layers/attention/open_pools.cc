@@ -3,7 +3,6 @@
 #include "model/layers/linear/recurrent_runs.h"
 
 #include <algorithm>
-#include <span>
 
 namespace tp {
 

@@ -4,8 +4,6 @@
 #include "model/kernels/wkv.h"
 #include "model/layers/linear/recurrent_runs.h"
 
-#include <tuple>
-
 namespace tp {
 namespace {
 

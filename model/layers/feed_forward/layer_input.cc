@@ -3,8 +3,6 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/streams.h"
 
-#include <algorithm>
-
 namespace tp {
 
 LayerInput::LayerInput(WeightLoader& loader, const LayerInputSpec& spec, std::size_t hidden_size,

@@ -4,12 +4,10 @@
 #include "model/kernels/experts.h"
 #include "model/layers/linear/adapted_rows.h"
 #include "model/layers/linear/adapter_weight.h"
-#include "tp/internal/require.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>

@@ -4,7 +4,6 @@
 #include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <cstddef>
-#include <optional>
 #include <string_view>
 
 namespace tp {

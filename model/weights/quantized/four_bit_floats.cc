@@ -5,7 +5,6 @@
 #include "tp/internal/require.h"
 
 #include <cstring>
-#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

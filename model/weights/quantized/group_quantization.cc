@@ -5,7 +5,6 @@
 #include "model/weights/quantized/quantization_fields.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
 #include <string>
 
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 
 #include "model/files/json_node.h"
 #include "model/files/mapped_file.h"
-#include "model/files/printable.h"
 #include "model/weights/quantized/quantization_config.h"
 #include "tp/internal/require.h"
 
@@ -11,7 +10,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string_view>
 
 #include <nlohmann/json.hpp>
 

@@ -5,7 +5,6 @@
 #include "model/files/similar_name.h"
 #include "model/weights/source/slice_check.h"
 #include "model/weights/source/widen.h"
-#include "parallel/machine/hash.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

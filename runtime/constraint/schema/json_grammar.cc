@@ -1,5 +1,7 @@
 #include "runtime/constraint/schema/json_grammar.h"
 
+#include "model/files/json_text.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -140,16 +142,12 @@ ExprId JsonGrammar::character(const CodePoints& set) {
   return found->second = grammar_.choice(std::move(choices));
 }
 
-std::string JsonGrammar::compact_json(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 ExprId JsonGrammar::literal(const Json& value) {
-  if (!value.is_structured()) return grammar_.text(compact_json(value));
+  if (!value.is_structured()) return grammar_.text(json_text(value));
   std::vector<ExprId> parts;
   for (const auto& [key, element] : value.items()) {
-    const ExprId part = value.is_array() ? literal(element)
-                                         : member(grammar_.text(compact_json(Json(key))), literal(element));
+    const ExprId part =
+        value.is_array() ? literal(element) : member(grammar_.text(json_text(Json(key))), literal(element));
     parts.push_back(parts.empty() ? part : after_comma(part));
   }
   return braced(value.is_array() ? '[' : '{', grammar_.sequence(std::move(parts)),

@@ -58,8 +58,6 @@ class JsonGrammar {
   ExprId member(ExprId key, ExprId value);
   ExprId after_comma(ExprId part);
 
-  static std::string compact_json(const nlohmann::ordered_json& value);
-
  private:
   template <class Make>
   ExprId once(std::optional<RuleId>& rule, Make&& make);

@@ -1,5 +1,6 @@
 #include "runtime/constraint/schema/json_schema.h"
 
+#include "model/files/json_text.h"
 #include "runtime/constraint/grammar/state_machine.h"
 #include "runtime/constraint/schema/json_grammar.h"
 #include "runtime/constraint/schema/schema_arrays.h"
@@ -46,7 +47,7 @@ class SchemaReader {
     if (schema == false) return grammar_.never();
     if (!schema.contains("$ref") && !schema.contains("allOf")) return read_flat(schema, place, depth);
     // Equal schemas become the same rule, which may contain itself.
-    const auto [found, is_new] = rules_.try_emplace(key_of(schema), 0);
+    const auto [found, is_new] = rules_.try_emplace(json_text(schema), 0);
     if (!is_new) return grammar_.rule(found->second);
     const RuleId rule = found->second = grammar_.add_rule();
     grammar_.define(rule, read_flat(flattened(schema, place, 0), place, depth));
@@ -54,10 +55,6 @@ class SchemaReader {
   }
 
  private:
-  static std::string key_of(const SchemaJson& schema) {
-    return schema.dump(-1, ' ', false, SchemaJson::error_handler_t::replace);
-  }
-
   // Size in parts. A long text counts as several parts.
   static std::size_t size_of(const SchemaJson& json) {
     constexpr std::size_t kBytesPerPart = 32;
@@ -193,7 +190,7 @@ class SchemaReader {
     machine.limit_work(limit);
     SchemaJson found = SchemaJson::array();
     for (const SchemaJson& value : values) {
-      if (derives(machine, JsonGrammar::compact_json(value))) found.push_back(value);
+      if (derives(machine, json_text(value))) found.push_back(value);
     }
     grammar_.budget().charge((limit - machine.work_left()) / kWorkPerUnit);
     return found;

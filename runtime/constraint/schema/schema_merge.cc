@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <numeric>
 #include <string>
-#include <utility>
 
 namespace tp::constraint {
 namespace {

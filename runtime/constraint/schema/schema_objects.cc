@@ -1,5 +1,6 @@
 #include "runtime/constraint/schema/schema_objects.h"
 
+#include "model/files/json_text.h"
 #include "model/tokenizer/text/utf8.h"
 #include "runtime/constraint/grammar/character_automaton.h"
 #include "runtime/constraint/schema/schema_scalars.h"
@@ -91,7 +92,7 @@ class ObjectReader {
   }
 
   ExprId key_of(const std::string& name) {
-    if (!schema_.contains("propertyNames")) return grammar_.text(JsonGrammar::compact_json(SchemaJson(name)));
+    if (!schema_.contains("propertyNames")) return grammar_.text(json_text(SchemaJson(name)));
     return key_expr({{"const", name}});
   }
 

@@ -1,5 +1,7 @@
 #include "runtime/constraint/schema/schema_values.h"
 
+#include "model/files/json_text.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -44,7 +46,7 @@ void append_key(const SchemaJson& value, std::string& key) {
     }
     key += '}';
   } else {
-    key += value.dump(-1, ' ', false, SchemaJson::error_handler_t::replace);
+    key += json_text(value);
   }
 }
 

@@ -1,7 +1,7 @@
 // A conversation is a tree of messages. An edited message or another answer becomes a sibling of the earlier one, which
 // stays. `leaf` is the end of the visible branch.
 
-export function newId() {
+function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -16,7 +16,7 @@ const isSpace = (c) => c === undefined || /\s/.test(c);
 const isWord = (c) => c !== undefined && /[\p{L}\p{N}]/u.test(c);
 
 // Returns the URL if its scheme is allowed, or null.
-export function safeUrl(text) {
+function safeUrl(text) {
   try {
     const url = new URL(text);
     return ["http:", "https:", "mailto:"].includes(url.protocol) ? url.href : null;

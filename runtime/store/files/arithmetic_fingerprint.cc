@@ -19,7 +19,6 @@
 #include <cstring>
 #include <numeric>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include <omp.h>

@@ -1,4 +1,5 @@
 // tp-infer bench --acceptance-trace: the acceptance of draft tokens matches the texts in the file.
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -52,8 +53,8 @@ TEST(BenchReplay, AcceptsTheTextsShareOfDraftTokens) {
   EXPECT_EQ(rows[3].at("steps"), 39);
   EXPECT_FALSE(rows[3].contains("accepted_tokens"));
   EXPECT_EQ(rows[5].at("text"), "2 texts");
-  EXPECT_NE(finished.err.find("again: "), std::string::npos) << finished.err;
-  EXPECT_NE(finished.err.find(" times as fast with drafts"), std::string::npos) << finished.err;
+  EXPECT_CONTAINS(finished.err, "again: ");
+  EXPECT_CONTAINS(finished.err, " times as fast with drafts");
 }
 
 // The draft model draws with the same noise as in the text that it wrote.
@@ -107,14 +108,14 @@ TEST(BenchReplay, NamesTheInvalidLine) {
                                             file.string()};
   const Finished finished = run(2, command);
   EXPECT_EQ(finished.status, 1);
-  EXPECT_NE(finished.err.find("cannot use line 2 of"), std::string::npos) << finished.err;
-  EXPECT_NE(finished.err.find("token_ids"), std::string::npos) << finished.err;
+  EXPECT_CONTAINS(finished.err, "cannot use line 2 of");
+  EXPECT_CONTAINS(finished.err, "token_ids");
   std::vector<std::string> too_much = command;
   too_much.insert(too_much.end(), {"--generate", "5"});
   EXPECT_EQ(run(kNoMpirun, too_much).status, 2);
-  EXPECT_NE(run(kNoMpirun, too_much).err.find("leave them out"), std::string::npos);
+  EXPECT_CONTAINS(run(kNoMpirun, too_much).err, "leave them out");
   std::ofstream(file) << "\n";
-  EXPECT_NE(run(kNoMpirun, command).err.find("no texts in"), std::string::npos);
+  EXPECT_CONTAINS(run(kNoMpirun, command).err, "no texts in");
 }
 
 }  // namespace

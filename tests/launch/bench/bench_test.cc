@@ -1,12 +1,12 @@
 // The formats of bench's results, and the summary of repeated runs.
 #include "launch/bench/bench_summary.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -125,8 +125,8 @@ TEST(Bench, PrintsATableInMarkdown) {
   const std::vector<std::string> lines = lines_of(finished.out);
   ASSERT_EQ(lines.size(), 6U);
   EXPECT_TRUE(lines[0].starts_with("tp-infer ")) << lines[0];
-  EXPECT_NE(lines[0].find(": config.json on "), std::string::npos) << lines[0];
-  EXPECT_NE(lines[0].find(", 2 ranks x 1 thread, cache in "), std::string::npos) << lines[0];
+  EXPECT_CONTAINS(lines[0], ": config.json on ");
+  EXPECT_CONTAINS(lines[0], ", 2 ranks x 1 thread, cache in ");
   EXPECT_EQ(
       lines[2],
       "| phase | batch | prompt | weights | tokens/s | spread | ms/step | of streaming | of arithmetic |");

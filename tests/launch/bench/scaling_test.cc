@@ -1,8 +1,9 @@
 // The scripts of bench/: a complete run of scaling, and the errors of all scripts without their programs.
 
 #include "parallel/machine/file_text.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <algorithm>
 #include <sstream>

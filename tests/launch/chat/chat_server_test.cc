@@ -1,8 +1,10 @@
 // tp-infer chat --server, with a misbehaving server in the test, and with tp-infer serve.
+#include "tests/expect_contains.h"
 #include "tests/launch/hub/http_server.h"
 #include "tests/launch/text_model.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,5 @@
 // tp-infer chat, driven through pipes like a person or a script.
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
@@ -6,7 +7,6 @@
 #include <csignal>
 #include <fstream>
 #include <regex>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ TEST_F(Chat, ContinuesTheRenderedTextOnSeveralRanks) {
     const Finished finished = chat("Once upon a time\n", {}, ranks);
     EXPECT_EQ(finished.status, 0) << finished.err;
     EXPECT_EQ(finished.out, expected) << ranks << " ranks";
-    EXPECT_NE(finished.err.find("stopped after 40 tokens"), std::string::npos) << finished.err;
+    EXPECT_CONTAINS(finished.err, "stopped after 40 tokens");
   }
 }
 
@@ -116,7 +116,7 @@ TEST_F(Chat, EndsAtExitAndAtTheEndOfTheInput) {
   const Finished finished = chat("/help\n/exit\nnever read\n", {}, 2);
   EXPECT_EQ(finished.status, 0);
   EXPECT_EQ(finished.out, "");
-  EXPECT_NE(finished.err.find("/save FILE"), std::string::npos);
+  EXPECT_CONTAINS(finished.err, "/save FILE");
   EXPECT_EQ(chat("").status, 0);
 }
 
@@ -192,19 +192,16 @@ TEST_F(Chat, AMessageThatCannotBeAnsweredIsForgotten) {
   for (int i = 0; i < 1200; ++i) long_message += "word ";
   const Finished finished = chat(long_message + "\n/nonsense\nOnce upon a time\n");
   EXPECT_EQ(finished.status, 1) << "a script sees that something went wrong";
-  EXPECT_NE(finished.err.find("but the model's context holds 1024; /reset begins a new one"),
-            std::string::npos)
-      << finished.err;
-  EXPECT_NE(finished.err.find("unknown command /nonsense"), std::string::npos);
+  EXPECT_CONTAINS(finished.err, "but the model's context holds 1024; /reset begins a new one");
+  EXPECT_CONTAINS(finished.err, "unknown command /nonsense");
   EXPECT_EQ(finished.out, chat("Once upon a time\n").out);
 }
 
 TEST_F(Chat, ReportsAFullContext) {
   const Finished finished =
       chat("Once upon a time\n Then\n", {"--max-length", "60", "--max-tokens", "100", "--ignore-eos"});
-  EXPECT_NE(finished.err.find("the context of 60 tokens is full: /reset"), std::string::npos) << finished.err;
-  EXPECT_NE(finished.err.find("but the model's context holds 60; /reset begins a new one"),
-            std::string::npos);
+  EXPECT_CONTAINS(finished.err, "the context of 60 tokens is full: /reset");
+  EXPECT_CONTAINS(finished.err, "but the model's context holds 60; /reset begins a new one");
 }
 
 TEST_F(Chat, NeedsAChatTemplate) {
@@ -228,8 +225,8 @@ void expect_stopped(Process& process) {
   process.write_input("/help\n/exit\n");
   const Finished finished = process.finish();
   EXPECT_EQ(finished.status, 0) << finished.err;
-  EXPECT_NE(finished.err.find("(stopped)"), std::string::npos) << finished.err;
-  EXPECT_NE(finished.err.find("/save FILE"), std::string::npos) << finished.err;
+  EXPECT_CONTAINS(finished.err, "(stopped)");
+  EXPECT_CONTAINS(finished.err, "/save FILE");
   EXPECT_TRUE(finished.out.ends_with("\n"));
 }
 
@@ -295,8 +292,7 @@ TEST(ChatStop, TheTokenAfterAnAnswerEndsIt) {
       Arguments chat = {"chat", "-v", "--model", model.path(), "--template", chat_template};
       chat.insert(chat.end(), sampling.begin(), sampling.end());
       const Finished finished = run(kNoMpirun, chat, {.input = "Hi\n"});
-      EXPECT_NE(finished.err.find("; " + std::to_string(i + 1) + " tokens in"), std::string::npos)
-          << finished.err;
+      EXPECT_CONTAINS(finished.err, "; " + std::to_string(i + 1) + " tokens in");
       return;
     }
   }

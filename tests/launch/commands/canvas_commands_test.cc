@@ -1,5 +1,6 @@
 // tp-infer generate, serve and inspect with a canvas model.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_diffusion.h"
 #include "tests/reference/seeded_weights.h"
@@ -34,7 +35,7 @@ void expect_refusal(const Finished& finished, const std::string& part) {
   EXPECT_EQ(finished.status, 1);
   const std::vector<std::string> lines = lines_of(finished.err);
   ASSERT_EQ(lines.size(), 2U) << finished.err;
-  EXPECT_NE(lines[1].find(part), std::string::npos) << lines[1];
+  EXPECT_CONTAINS(lines[1], part);
 }
 
 // The commands' lengths suit a model with canvases of 256 tokens. The fixture's canvases have 8.
@@ -120,7 +121,7 @@ TEST(Canvases, AServerAnswersWithThem) {
     body[field] = value;
     const HttpReply refused = server.post("/v1/completions", body);
     EXPECT_EQ(refused.status, 400);
-    EXPECT_NE(refused.body.find("this model has no masks"), std::string::npos) << refused.body;
+    EXPECT_CONTAINS(refused.body, "this model has no masks");
   }
   const HttpReply chat =
       server.post("/v1/chat/completions",
@@ -156,7 +157,7 @@ TEST(Canvases, UnsuitableOptionsNameTheSuitableOnes) {
 TEST(Canvases, InspectDescribesThem) {
   const Finished finished = run(0, {"inspect", "--model", canvas_folder(), "--ranks", "2"});
   expect_success(finished);
-  EXPECT_NE(finished.out.find("canvas_length             8"), std::string::npos) << finished.out;
+  EXPECT_CONTAINS(finished.out, "canvas_length             8");
   EXPECT_EQ(finished.out.find("mask_token_id"), std::string::npos) << finished.out;
 }
 

@@ -1,11 +1,10 @@
 // Constraints from a user, with the demo model.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
@@ -134,7 +133,7 @@ TEST(Constraints, ImpossibleConstraintsAreRejected) {
   const Finished finished =
       run(kNoMpirun, {"generate", "--prompt", "x", "--choice", "a", "--min-tokens", "9"});
   EXPECT_EQ(finished.status, 1);
-  EXPECT_NE(finished.err.find("the constraint cannot be satisfied"), std::string::npos) << finished.err;
+  EXPECT_CONTAINS(finished.err, "the constraint cannot be satisfied");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,6 @@
 // tp-infer generate, logits and inspect with diffusion language models.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_diffusion.h"
 #include "tests/reference/diffusion_fixture.h"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iomanip>
 #include <iterator>
 #include <sstream>
@@ -188,10 +188,10 @@ TEST(Diffusion, InspectDescribesTheModel) {
     return finished.out;
   };
   const std::string llada = inspected("llada");
-  EXPECT_NE(llada.find("kind                      diffusion language model"), std::string::npos) << llada;
-  EXPECT_NE(llada.find("mask_token_id             250"), std::string::npos) << llada;
-  EXPECT_NE(llada.find("attention                 bidirectional"), std::string::npos) << llada;
-  EXPECT_NE(inspected("sdar").find("attention                 by blocks of 4 tokens"), std::string::npos);
+  EXPECT_CONTAINS(llada, "kind                      diffusion language model");
+  EXPECT_CONTAINS(llada, "mask_token_id             250");
+  EXPECT_CONTAINS(llada, "attention                 bidirectional");
+  EXPECT_CONTAINS(inspected("sdar"), "attention                 by blocks of 4 tokens");
 }
 
 TEST(Diffusion, UnsuitableOptionsNameTheSuitableOnes) {
@@ -258,12 +258,11 @@ TEST(Diffusion, ABatchAnswersEveryRequestByItself) {
   for (const json& line : json_lines(finished.out)) lines[line.at("id").get<int>()] = line;
   EXPECT_EQ(lines.at(1).at("token_ids").size(), 4U);
   const auto error = [&](int id) { return lines.at(id).at("error").get<std::string>(); };
-  EXPECT_NE(error(2).find("`unmask`: expected one of low-confidence, margin"), std::string::npos) << error(2);
-  EXPECT_NE(error(3).find("`steps`"), std::string::npos) << error(3);
-  EXPECT_NE(error(4).find("must be a multiple of the 2 blocks"), std::string::npos) << error(4);
-  EXPECT_NE(error(5).find("dual: expected exact, because finished blocks of"), std::string::npos) << error(5);
-  EXPECT_NE(error(6).find("`unmask_cache`: expected one of exact, prefix, dual"), std::string::npos)
-      << error(6);
+  EXPECT_CONTAINS(error(2), "`unmask`: expected one of low-confidence, margin");
+  EXPECT_CONTAINS(error(3), "`steps`");
+  EXPECT_CONTAINS(error(4), "must be a multiple of the 2 blocks");
+  EXPECT_CONTAINS(error(5), "dual: expected exact, because finished blocks of");
+  EXPECT_CONTAINS(error(6), "`unmask_cache`: expected one of exact, prefix, dual");
 }
 
 TEST(Diffusion, AServerAnswersWithThem) {
@@ -289,12 +288,12 @@ TEST(Diffusion, AServerAnswersWithThem) {
   body["steps"] = 3;
   const HttpReply uneven = server.post("/v1/completions", body);
   EXPECT_EQ(uneven.status, 400);
-  EXPECT_NE(uneven.body.find("must be a multiple of the 2 blocks"), std::string::npos) << uneven.body;
+  EXPECT_CONTAINS(uneven.body, "must be a multiple of the 2 blocks");
   body = prompt;
   body["unmask_cache"] = "prefix";
   const HttpReply approximate = server.post("/v1/completions", body);
   EXPECT_EQ(approximate.status, 400);
-  EXPECT_NE(approximate.body.find("prefix: expected exact"), std::string::npos) << approximate.body;
+  EXPECT_CONTAINS(approximate.body, "prefix: expected exact");
   body = prompt;
   body["logprobs"] = 2;
   EXPECT_EQ(server.post("/v1/completions", body).status, 400);

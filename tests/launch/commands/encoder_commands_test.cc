@@ -7,7 +7,6 @@
 #include "tests/runtime/engine/list_reranker_folder.h"
 
 #include <cmath>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -48,7 +47,6 @@ TEST(Encoders, EmbeddingsMatchTheOriginalPipelineOnSeveralRanks) {
 }
 
 TEST(Encoders, EmbeddingsOfABatchMatchItsRowsWithoutPadding) {
-  const TemporaryDirectory directory;
   for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
     if (fixture.batch_embedding.empty() || !has_pipeline(fixture)) continue;
     std::string lines;

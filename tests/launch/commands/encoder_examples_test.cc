@@ -1,5 +1,6 @@
 // The commands in the guide's section on encoders, run like a user would.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
 #include "tests/launch/text_encoder.h"
@@ -96,7 +97,7 @@ TEST(Encoders, EveryUnsuitableCommandNamesTheSuitableOnes) {
       arguments.insert(arguments.end(), {"--model", one.model});
       const Finished finished = run(kNoMpirun, arguments);
       expect_one_error(finished, 1, one.fitting);
-      EXPECT_NE(finished.err.find("found " + one.kind), std::string::npos) << finished.err;
+      EXPECT_CONTAINS(finished.err, "found " + one.kind);
     }
   }
 }

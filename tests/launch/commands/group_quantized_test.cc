@@ -3,6 +3,7 @@
 
 #include "model/files/mapped_file.h"
 #include "model/weights/safetensors/safetensors_header.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/four_bit_floats.h"
@@ -114,8 +115,8 @@ void expect_the_same_without_weights(const Models& models, const std::string& de
   };
   EXPECT_EQ(weights_of(config), weights_of(models.quantized.path().string()));
   EXPECT_NE(weights_of(config), weights_of((models.plain.path() / "config.json").string()));
-  EXPECT_NE(run(kNoMpirun, {"inspect", "--model", config}).out.find("not present; weights in " + description),
-            std::string::npos);
+  EXPECT_CONTAINS(run(kNoMpirun, {"inspect", "--model", config}).out,
+                  "not present; weights in " + description);
   const auto planned = [](const std::string& model) {
     return nlohmann::json::parse(run(kNoMpirun, {"plan", "--model", model, "--json"}).out)
         .at("tensor")[0]

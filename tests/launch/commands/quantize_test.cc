@@ -1,9 +1,9 @@
 // GGUF files that the program writes from checkpoints.
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,6 @@
 #include "tests/reference/fixture.h"
 #include "tests/reference/npy_array.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 namespace tp::test {

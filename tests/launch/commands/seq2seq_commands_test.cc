@@ -1,13 +1,12 @@
 // tp-infer generate, logits, hidden and inspect with encoder-decoders, and beam search.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
 #include "tests/launch/text_seq2seq.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/npy_array.h"
 #include "tests/reference/seq2seq_fixture.h"
-
-#include <cmath>
+#include "tests/temporary_directory.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -145,10 +144,8 @@ TEST(Seq2Seq, LinesOfABatchMaySearchWithBeams) {
   EXPECT_NE(searched[0], searched[1]);
   ASSERT_EQ(errors.size(), 2U);
   std::ranges::sort(errors);
-  EXPECT_NE(errors[0].find("beam search does not go with a `temperature` above 0"), std::string::npos)
-      << errors[0];
-  EXPECT_NE(errors[1].find("`length_penalty`: it is a setting of beam search"), std::string::npos)
-      << errors[1];
+  EXPECT_CONTAINS(errors[0], "beam search does not go with a `temperature` above 0");
+  EXPECT_CONTAINS(errors[1], "`length_penalty`: it is a setting of beam search");
   // Flags have the same effect.
   const Finished flags = run(1,
                              {"generate", "--model", fixture.folder, "--tokens", "-", "--json", "--beams",
@@ -187,10 +184,9 @@ TEST(Seq2Seq, ForcedBosIsATokenOrAnId) {
 TEST(Seq2Seq, InspectNamesTheKindAndTheEncodersLayers) {
   const Finished finished = run(kNoMpirun, {"inspect", "--model", model_folder("marian"), "--ranks", "2"});
   expect_success(finished);
-  EXPECT_NE(finished.out.find("kind                      encoder-decoder\n"), std::string::npos)
-      << finished.out;
-  EXPECT_NE(finished.out.find("encoder_layers            2\n"), std::string::npos) << finished.out;
-  EXPECT_NE(finished.out.find("parameters                107392\n"), std::string::npos) << finished.out;
+  EXPECT_CONTAINS(finished.out, "kind                      encoder-decoder\n");
+  EXPECT_CONTAINS(finished.out, "encoder_layers            2\n");
+  EXPECT_CONTAINS(finished.out, "parameters                107392\n");
 }
 
 TEST(Seq2Seq, AnUnsuitableCommandNamesTheSuitableOnes) {

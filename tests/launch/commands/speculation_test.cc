@@ -1,5 +1,6 @@
 // tp-infer generate --speculate: different times, but the same texts.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
 #include "tests/launch/text_model.h"
@@ -40,7 +41,7 @@ TEST(Speculate, TheGuidesExamplesGiveTheTextsWithoutSpeculation) {
     ASSERT_NE(commands.find(flag), std::string::npos) << flag;
     const Finished speculated = run_commands(commands);
     EXPECT_EQ(speculated.status, 0) << speculated.err;
-    EXPECT_NE(speculated.err.find(" draft tokens accepted"), std::string::npos) << speculated.err;
+    EXPECT_CONTAINS(speculated.err, " draft tokens accepted");
     EXPECT_GT(speculated.out.size(), 100U);
     const Finished plain = run_commands(commands.replace(commands.find(flag), flag.size(), ""));
     EXPECT_EQ(plain.status, 0) << plain.err;
@@ -79,11 +80,11 @@ TEST(Speculate, InspectNamesADrafterAndTheStreamsThatItReads) {
     return finished.out;
   };
   const std::string usual = inspected("eagle3-llama", false);
-  EXPECT_NE(usual.find("EAGLE-3"), std::string::npos) << usual;
-  EXPECT_NE(usual.find("after 2, L / 2 and L - 3 of the target's L layers"), std::string::npos) << usual;
+  EXPECT_CONTAINS(usual, "EAGLE-3");
+  EXPECT_CONTAINS(usual, "after 2, L / 2 and L - 3 of the target's L layers");
   const std::string listed = inspected("dspark-qwen3", false);
-  EXPECT_NE(listed.find("DSpark"), std::string::npos) << listed;
-  EXPECT_NE(listed.find("after 2, 5, 7 layers of the target"), std::string::npos) << listed;
+  EXPECT_CONTAINS(listed, "DSpark");
+  EXPECT_CONTAINS(listed, "after 2, 5, 7 layers of the target");
   const json drafter = json::parse(inspected("dflash-qwen3", true)).at("drafter");
   EXPECT_EQ(drafter.at("kind"), "DFlash");
   EXPECT_EQ(drafter.at("captured_places"), json({2, 4, 6}));
@@ -93,7 +94,7 @@ TEST(Speculate, RejectsADrafterAsTheModel) {
   const std::string folder = reference::drafter_fixture("eagle3-llama").draft.string();
   const Finished finished = run(1, {"generate", "--model", folder, "--prompt", "x"});
   EXPECT_NE(finished.status, 0);
-  EXPECT_NE(finished.err.find("found a trained drafter (EAGLE-3)"), std::string::npos) << finished.err;
+  EXPECT_CONTAINS(finished.err, "found a trained drafter (EAGLE-3)");
 }
 
 TEST(Speculate, GivesTheSameTextsOnAnyRanks) {
@@ -138,8 +139,8 @@ TEST(Speculate, IsOffForLinesThatTurnItOff) {
   EXPECT_FALSE(lines[1].at("timings").contains("drafted_tokens"));
   EXPECT_TRUE(lines[2].at("timings").contains("drafted_tokens"));
   EXPECT_EQ(lines[1].at("text"), lines[2].at("text"));
-  EXPECT_NE(lines[3].at("error").get<std::string>().find("`speculate`: expected true or false, found \"no\""),
-            std::string::npos)
+  EXPECT_CONTAINS(lines[3].at("error").get<std::string>(),
+                  "`speculate`: expected true or false, found \"no\"")
       << lines[3];
 }
 
@@ -159,7 +160,7 @@ TEST(Speculate, AModelThatIsItsOwnDraftModelIsAlwaysRight) {
     EXPECT_EQ(line.at("token_ids"), json_lines(plain.out).front().at("token_ids"));
     EXPECT_GE(line.at("timings").at("drafted_tokens"), 35);
     EXPECT_EQ(line.at("timings").at("accepted_tokens"), line.at("timings").at("drafted_tokens"));
-    EXPECT_NE(drafted.err.find("draft model LlamaForCausalLM"), std::string::npos) << drafted.err;
+    EXPECT_CONTAINS(drafted.err, "draft model LlamaForCausalLM");
   }
 }
 
@@ -176,7 +177,7 @@ TEST(Speculate, AutoUsesTheDraftModelInTheModelsFolder) {
   };
   EXPECT_EQ(notes().find("draft model "), std::string::npos);
   std::filesystem::copy(model.path(), directory.path() / "draft", std::filesystem::copy_options::recursive);
-  EXPECT_NE(notes().find("draft model LlamaForCausalLM"), std::string::npos);
+  EXPECT_CONTAINS(notes(), "draft model LlamaForCausalLM");
 }
 
 TEST(Speculate, NamesAnUnusableDraftModel) {
@@ -187,10 +188,10 @@ TEST(Speculate, NamesAnUnusableDraftModel) {
     EXPECT_EQ(finished.status, 1);
     return finished.err;
   };
-  EXPECT_NE(refusal("/no/such/folder").find("cannot open /no/such/folder"), std::string::npos);
+  EXPECT_CONTAINS(refusal("/no/such/folder"), "cannot open /no/such/folder");
   const std::string other = refusal(fixture_folder("llama-12q3kv").string());
-  EXPECT_NE(other.find("expected a vocabulary of"), std::string::npos) << other;
-  EXPECT_NE(other.find("use a draft model with the same tokenizer"), std::string::npos) << other;
+  EXPECT_CONTAINS(other, "expected a vocabulary of");
+  EXPECT_CONTAINS(other, "use a draft model with the same tokenizer");
 }
 
 }  // namespace

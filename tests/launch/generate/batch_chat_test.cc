@@ -3,8 +3,6 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
-#include <set>
-
 #include <gtest/gtest.h>
 
 namespace tp::test {

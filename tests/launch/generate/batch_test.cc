@@ -5,8 +5,6 @@
 #include "tests/launch/text_model.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <tuple>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // tp-infer generate: one prompt or several, as text and as JSON.
 
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -141,7 +142,7 @@ TEST(Generate, ReportsIgnoredGenerationSettingsOnce) {
       generate(model.model(), {"--tokens", (model.model() / "prompt.json").string(), "--max-tokens", "2"}));
   EXPECT_EQ(finished.status, 0);
   EXPECT_EQ(lines_of(finished.err).size(), 1U) << finished.err;
-  EXPECT_NE(finished.err.find("generation_config.json: typical_p is not supported"), std::string::npos);
+  EXPECT_CONTAINS(finished.err, "generation_config.json: typical_p is not supported");
 }
 
 TEST(Generate, WithoutATokenizerTheTextIsAListOfIds) {

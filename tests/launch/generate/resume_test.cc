@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
-#include <set>
 
 #include <gtest/gtest.h>
 

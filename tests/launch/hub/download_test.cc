@@ -2,13 +2,13 @@
 
 #include "parallel/machine/file_text.h"
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/hub/fake_hub.h"
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <csignal>
 #include <cstdlib>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -196,7 +196,6 @@ TEST(Download, ChoosesAGgufModelByItsQuantization) {
   EXPECT_EQ(finished.out, (test.snapshot() / "m-Q4_0.gguf").string() + "\n") << finished.err;
   EXPECT_CONTAINS(finished.err, "--model org/name:Q4_0 ");
   EXPECT_EQ(test.hub.count("Q4_K_M"), 0U);
-  const Arguments inspect = {"inspect", "--model"};
   const std::string tokens = test.home.write("tokens.json", "[1, 2, 3]");
   for (const char* name : {"org/name:Q4_0", "org/name:m-Q4_0.gguf", "org/name"}) {
     expect_success(test.run({"inspect", "--model", name}));

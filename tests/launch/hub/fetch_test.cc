@@ -5,8 +5,10 @@
 #include "launch/hub/fetch_file.h"
 #include "launch/hub/hub_listing.h"
 #include "parallel/machine/file_text.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/hub/hub_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <atomic>
 #include <memory>

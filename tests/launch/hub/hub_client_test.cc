@@ -4,8 +4,11 @@
 #include "launch/hub/hub_settings.h"
 #include "launch/hub/url.h"
 #include "tests/environment_variable.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/hub/hub_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -110,7 +113,7 @@ TEST(HubClient, GivesTheTokenToTheHubOnly) {
   test.token = test.hub.token = "hf_secret";
   const std::string content = some_bytes(30'000);
   test.hub.add("weights", content);
-  const HubListing listing = list(test);
+  list(test);
   HubClient client = test.client();
   const std::string url = client.url(std::string("/org/name/resolve/") + FakeHub::kCommit + "/weights");
   EXPECT_EQ(client.read({"cannot fetch", "org/name"}, url, 1 << 20).text, content);

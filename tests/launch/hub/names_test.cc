@@ -4,8 +4,10 @@
 #include "launch/hub/gguf_models.h"
 #include "launch/hub/hub_name.h"
 #include "launch/hub/selection.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/hub/fake_hub.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tp/error.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // --attention favor: on decoders, next to exact attention, and on unsuitable models.
 #include "tests/doc_example.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/npy_array.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -80,8 +80,7 @@ TEST_F(AttentionOption, WorksLikeTheExampleOfTheGuide) {
   const Finished finished = run_line(lines.front(), directory_.path());
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_FALSE(finished.out.empty());
-  EXPECT_NE(finished.err.find("approximated by 512 random features per head"), std::string::npos)
-      << finished.err;
+  EXPECT_CONTAINS(finished.err, "approximated by 512 random features per head");
 }
 
 TEST_F(AttentionOption, IsRejectedForOtherModels) {

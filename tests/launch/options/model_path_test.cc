@@ -4,8 +4,6 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
-#include <fstream>
-
 #include <gtest/gtest.h>
 
 namespace tp::test {

@@ -1,5 +1,6 @@
 // tp-infer plan, and options that divide a model.
 
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -42,7 +43,7 @@ TEST(Plan, HasTheWeightsThatInspectShows) {
     EXPECT_EQ(row.at("host_weight_bytes"), bytes) << ranks;
   }
   EXPECT_EQ(plan.at("tensor").size(), 6U) << "1 to 32 ranks";
-  EXPECT_NE(plan.at("tensor_ends").get<std::string>().find("it has 32 attention heads"), std::string::npos);
+  EXPECT_CONTAINS(plan.at("tensor_ends").get<std::string>(), "it has 32 attention heads");
 }
 
 // Sentences may be longer.
@@ -138,9 +139,8 @@ TEST(Plan, DescribesTheRequestedHosts) {
   EXPECT_EQ(fits.at("asked_pipeline").at("stages"), 4);
   const json small = planned({"--hosts", "2", "--memory", "200M"});
   EXPECT_FALSE(small.at("asked").at("fits").get<bool>());
-  EXPECT_NE(
-      small.at("asked").at("refusal").get<std::string>().find("only 200.0 MiB are available (--memory)"),
-      std::string::npos);
+  EXPECT_CONTAINS(small.at("asked").at("refusal").get<std::string>(),
+                  "only 200.0 MiB are available (--memory)");
   EXPECT_GT(small.at("fewest_hosts").get<std::size_t>(), 2U);
 }
 
@@ -186,10 +186,10 @@ TEST(Plan, DrawsThePartsOfAStep) {
   const Finished finished =
       run(kNoMpirun, {"plan", "--model", llama_1b(), "--hosts", "2", "--net", "1ms,100Mb"});
   expect_success(finished);
-  EXPECT_NE(finished.out.find("\n    1 |##"), std::string::npos) << finished.out;
-  EXPECT_NE(finished.out.find("~~~~"), std::string::npos);
-  EXPECT_NE(finished.out.find("stops paying at "), std::string::npos);
-  EXPECT_NE(finished.out.find("2 stages: "), std::string::npos);
+  EXPECT_CONTAINS(finished.out, "\n    1 |##");
+  EXPECT_CONTAINS(finished.out, "~~~~");
+  EXPECT_CONTAINS(finished.out, "stops paying at ");
+  EXPECT_CONTAINS(finished.out, "2 stages: ");
 }
 
 TEST(Plan, RefusesSharesThatNoRowWouldUse) {

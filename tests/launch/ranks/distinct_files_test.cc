@@ -1,9 +1,10 @@
 // No command overwrites a file that it reads.
 
 #include "parallel/machine/file_text.h"
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <filesystem>
 #include <fstream>
@@ -132,7 +133,6 @@ TEST_F(DistinctFiles, AreAskedOfEveryOptionThatNamesAFile) {
 }
 
 TEST_F(DistinctFiles, ProtectTheFilesOfOptions) {
-  const TextModel model;
   const std::string file = write("file.gguf");
   fs::create_symlink(file, path("symbolic.gguf"));
   fs::create_hard_link(file, path("hard.gguf"));

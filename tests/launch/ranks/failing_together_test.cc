@@ -3,8 +3,6 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
-#include <csignal>
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,8 +1,9 @@
 // A rank's information from mpirun and srun: the cores that it may use, and whether it can find the other
 // ranks.
 
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,9 +1,9 @@
 // Reports on NUMA nodes, for machines with several nodes and for this machine.
 #include "launch/ranks/numa_report.h"
 
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
-#include "tests/model/weights/checkpoint_files.h"
 
 #include <cstring>
 #include <filesystem>

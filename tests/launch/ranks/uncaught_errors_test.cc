@@ -1,8 +1,8 @@
 // Exceptions that leave a thread or another function that must not throw: one message, all ranks end, exit
 // status 1.
 
+#include "tests/expect_contains.h"
 #include "tests/launch/program.h"
-#include "tests/model/weights/checkpoint_files.h"
 
 #include <csignal>
 #include <string>

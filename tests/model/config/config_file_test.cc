@@ -1,8 +1,11 @@
 // config.json as a file: its text, its folder, and other files instead of it.
 #include "model/config/config.h"
 #include "model/files/file_notices.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <filesystem>
 #include <string>

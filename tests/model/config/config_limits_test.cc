@@ -1,7 +1,8 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "tests/error_of.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tp/error.h"
 
 #include <cstddef>
 #include <string>

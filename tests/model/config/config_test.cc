@@ -3,9 +3,11 @@
 #include "model/config/architectures.h"
 #include "model/config/config_archive.h"
 #include "parallel/exchange/archive.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
+#include "tp/error.h"
 
 #include <algorithm>
 

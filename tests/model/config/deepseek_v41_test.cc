@@ -3,8 +3,10 @@
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/open_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <filesystem>
@@ -61,7 +63,7 @@ TEST(DeepSeekV41, RefusesVariantsByName) {
   };
   for (const Refusal& refusal : kRefusals) {
     const std::string error = test::error_of<Error>([&] { v41_spec_of(v41_config_with(refusal.changes)); });
-    EXPECT_NE(error.find(refusal.text), std::string::npos) << refusal.changes << ": " << error;
+    EXPECT_CONTAINS(error, refusal.text) << refusal.changes;
   }
 }
 
@@ -136,7 +138,7 @@ TEST(DeepSeekV41, IsNotLoadedWithoutATokenizer) {
   const ModelSpec spec = make_spec(load_config(folder.path()));
   const auto source = open_checkpoint(folder.path());
   const std::string error = test::error_of<Error>([&] { Model(spec, *source, {0, 1}); });
-  EXPECT_NE(error.find("expected tokenizer.json beside config.json"), std::string::npos) << error;
+  EXPECT_CONTAINS(error, "expected tokenizer.json beside config.json");
 }
 
 }  // namespace

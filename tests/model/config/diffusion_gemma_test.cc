@@ -1,9 +1,9 @@
 // DiffusionGemma's configs: cases that the fixture does not cover, and rejected values.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/model/config/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -26,7 +26,7 @@ ModelSpec diffusion_gemma_with(const json& fields, const json& text_fields = {})
   json config = json::parse(std::ifstream(diffusion_gemma_folder() / "config.json"));
   if (!fields.empty()) config.merge_patch(fields);
   if (!text_fields.empty()) config["text_config"].merge_patch(text_fields);
-  return make_spec(parse_config(config.dump(), "config.json"));
+  return test::spec_of(config);
 }
 
 TEST(DiffusionGemma, IsGemma4WithCanvases) {
@@ -61,7 +61,7 @@ TEST(DiffusionGemma, HasTheDefaultsOfItsClass) {
 TEST(DiffusionGemma, RejectsUnsupportedValues) {
   const auto expect = [](const std::string& part, const json& fields, const json& text_fields = {}) {
     const std::string error = test::error_of<ConfigError>([&] { diffusion_gemma_with(fields, text_fields); });
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_CONTAINS(error, part);
   };
   expect("tie_word_embeddings must be true", {{"tie_word_embeddings", false}});
   expect("use_bidirectional_attention", {}, {{"use_bidirectional_attention", "all"}});
@@ -78,7 +78,7 @@ TEST(DiffusionGemma, RefusesCanvasesThatNoStepCanHold) {
     const std::string error = test::error_of<Error>([&] {
       diffusion_gemma_with({{"canvas_length", length}});
     });
-    EXPECT_NE(error.find("canvas_length"), std::string::npos) << length << ": " << error;
+    EXPECT_CONTAINS(error, "canvas_length") << length;
   }
   EXPECT_NO_THROW(diffusion_gemma_with({{"canvas_length", 65536}}));
 }

@@ -1,7 +1,9 @@
 // Configs of trained drafters in all layouts, and rejected kinds and variants.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/model/config/small_config.h"
 #include "tests/reference/drafter_fixture.h"
 #include "tests/reference/json_file.h"
 #include "tp/error.h"
@@ -26,7 +28,7 @@ DrafterConfig drafter_of(const json& config) { return parse_config(config.dump()
 
 template <class E = ConfigError>
 std::string error_for(const json& config) {
-  return test::error_of<E>([&] { make_spec(parse_config(config.dump(), "config.json")); });
+  return test::error_of<E>([&] { test::spec_of(config); });
 }
 
 json changed(json config, const json& changes) {

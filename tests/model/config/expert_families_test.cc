@@ -1,9 +1,11 @@
 // Mixtral, Qwen's experts and DeepSeek: from config.json to the parts of a decoder.
-#include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/model/config/small_config.h"
+#include "tp/error.h"
 
 #include <cmath>
 
@@ -14,8 +16,7 @@ namespace {
 
 using nlohmann::json;
 using test::error_of;
-
-ModelSpec spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
+using test::spec_of;
 
 json deepseek_v3() {
   return {{"architectures", {"DeepseekV3ForCausalLM"}},

@@ -1,8 +1,9 @@
 // Gemma 3n's configs: cases that the fixture does not cover.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/layers/model.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/model/config/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -20,7 +21,7 @@ using nlohmann::json;
 ModelSpec gemma3n_with(const json& fields) {
   json config = json::parse(std::ifstream(reference::fixture("gemma3n").folder / "config.json"));
   if (!fields.empty()) config["text_config"].merge_patch(fields);
-  return make_spec(parse_config(config.dump(), "config.json"));
+  return test::spec_of(config);
 }
 
 const GatedMlpSpec& gemma3n_mlp(const ModelSpec& spec, std::size_t layer) {
@@ -57,16 +58,9 @@ TEST(Gemma3n, CutsOffTheFirstTenLayersGatesByDefault) {
 
 TEST(Gemma3n, RejectsUnsupportedValues) {
   const auto error_of = [](const json& fields) -> std::string {
-    try {
-      gemma3n_with(fields);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "none";
+    return test::error_of<ConfigError>([&] { gemma3n_with(fields); });
   };
-  const auto names = [&](const json& fields, const char* field) {
-    EXPECT_NE(error_of(fields).find(field), std::string::npos) << error_of(fields);
-  };
+  const auto names = [&](const json& fields, const char* field) { EXPECT_CONTAINS(error_of(fields), field); };
   names({{"altup_active_idx", 1}}, "altup_active_idx must be 0");
   names({{"altup_correct_scale", false}}, "altup_correct_scale must be true");
   names({{"intermediate_size", {256, 96}}}, "expected 6 (num_hidden_layers), found 2");

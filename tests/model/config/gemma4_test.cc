@@ -1,10 +1,9 @@
 // Gemma 4's configs, and layers that share keys and values: cases that the fixtures do not cover.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/config/favor_spec.h"
 #include "model/layers/model.h"
 #include "model/memory/kv_cache.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/model/config/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -22,13 +21,11 @@ json gemma4_config_of(const std::string& fixture) {
   return json::parse(std::ifstream(reference::fixture(fixture).folder / "config.json"));
 }
 
-ModelSpec gemma4_spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
-
 // The fixture's model with these fields; null removes a field.
 ModelSpec gemma4_with(const json& fields, const std::string& fixture = "gemma4") {
   json config = gemma4_config_of(fixture);
   if (!fields.empty()) config["text_config"].merge_patch(fields);
-  return gemma4_spec_of(config);
+  return test::spec_of(config);
 }
 
 const AttentionSpec& gemma4_attention(const ModelSpec& spec, std::size_t layer) {
@@ -105,7 +102,7 @@ TEST(Gemma4, HasNoInputsPerLayerIfTheirSizeIsNullOr0) {
   EXPECT_TRUE(gemma4_with({}, "gemma4-e").per_layer_inputs);
   json config = gemma4_config_of("gemma4-e");
   config["text_config"]["hidden_size_per_layer_input"] = nullptr;
-  EXPECT_FALSE(gemma4_spec_of(config).per_layer_inputs);
+  EXPECT_FALSE(test::spec_of(config).per_layer_inputs);
   EXPECT_FALSE(gemma4_with({{"hidden_size_per_layer_input", 0}}, "gemma4-e").per_layer_inputs);
 }
 

@@ -1,7 +1,10 @@
 #include "model/config/generation_config.h"
 
 #include "model/config/generation_fields.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <limits>
@@ -142,7 +145,7 @@ TEST(GenerationConfig, SaysHowCanvasesBecomeText) {
 TEST(GenerationConfig, RefusesSettingsOfCanvasesThatCannotBe) {
   const auto expect = [](const std::string& text, const std::string& part) {
     const std::string error = refusal_of<ConfigError>(text);
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_CONTAINS(error, part);
   };
   expect(R"({"max_denoising_steps": 0})",
          "max_denoising_steps must be a whole number from 1 to 1048576, found 0");

@@ -1,12 +1,10 @@
 // Configs of models with indexers: the layers with an indexer, and impossible sizes.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
+#include "tests/model/config/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -21,7 +19,7 @@ ModelSpec indexed_spec_with(const std::string& fixture, const json& fields) {
   json config;
   std::ifstream(reference::seeded_folder("logits", fixture) / "config.json") >> config;
   config.merge_patch(fields);
-  return make_spec(parse_config(config.dump(), "config.json"));
+  return test::spec_of(config);
 }
 
 // F for a layer with an indexer, S for one that shares it.

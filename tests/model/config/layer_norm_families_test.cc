@@ -2,8 +2,9 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/model.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
-#include "tests/model/weights/checkpoint_files.h"
 
 #include <cmath>
 
@@ -14,7 +15,6 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
-using test::error_of;
 
 ModelSpec spec_of(const std::string& architecture, json fields) {
   fields["architectures"] = {architecture};
@@ -167,8 +167,7 @@ TEST(LayerNormFamilies, ClipQueriesKeysAndValuesIfTheConfigAsks) {
   EXPECT_EQ(attention_of(spec_of("OlmoForCausalLM", with(olmo, {{"clip_qkv", 8}}))).clip_qkv, 8.0F);
   const json mpt = with(small("MptForCausalLM"), {{"attn_config", {{"clip_qkv", 6.0}}}});
   EXPECT_EQ(attention_of(spec_of("MptForCausalLM", mpt)).clip_qkv, 6.0F);
-  EXPECT_NE(test::refusal_of(with(olmo, {{"clip_qkv", -1}})).find("expected clip_qkv >= 0"),
-            std::string::npos);
+  EXPECT_CONTAINS(test::refusal_of(with(olmo, {{"clip_qkv", -1}})), "expected clip_qkv >= 0");
 }
 
 TEST(LayerNormFamilies, GiveGptNeoItsWindowsByEitherListOrByDefault) {
@@ -202,9 +201,8 @@ TEST(LayerNormFamilies, RotateTheElementsOfGptJsConfig) {
   EXPECT_EQ(attention_of(spec_of("GPTJForCausalLM", fields)).rope->rotary_dim, 32U);
   fields["rotary_dim"] = 192;
   fields["architectures"] = {"GPTJForCausalLM"};
-  EXPECT_NE(
-      test::refusal_of(fields).find("rotary_dim must be an even number of a head's 128 elements, found 192"),
-      std::string::npos);
+  EXPECT_CONTAINS(test::refusal_of(fields),
+                  "rotary_dim must be an even number of a head's 128 elements, found 192");
 }
 
 TEST(LayerNormFamilies, KnowGptBigCodeWithAndWithoutMultiQueryAttention) {
@@ -250,20 +248,15 @@ TEST(LayerNormFamilies, RefuseVariantsThatThePartsCannotExpress) {
   const auto refusal = [](const std::string& architecture, const json& more) {
     return test::refusal_of(with(small(architecture), more));
   };
-  EXPECT_NE(
-      refusal("MptForCausalLM", {{"attn_config", {{"qk_ln", true}}}}).find("attn_config.qk_ln must be false"),
-      std::string::npos);
-  EXPECT_NE(refusal("MptForCausalLM", {{"attn_config", {{"softmax_scale", 0.5}}}})
-                .find("attn_config.softmax_scale must be null"),
-            std::string::npos);
-  EXPECT_NE(refusal("BloomForCausalLM", {{"apply_residual_connection_post_layernorm", true}})
-                .find("apply_residual_connection_post_layernorm must be false"),
-            std::string::npos);
-  EXPECT_NE(refusal("Starcoder2ForCausalLM", {{"norm_type", "rms_norm"}})
-                .find("norm_type must be \"layer_norm\" for Starcoder2ForCausalLM, found \"rms_norm\""),
-            std::string::npos);
-  EXPECT_NE(refusal("ApertusForCausalLM", {{"hidden_act", "silu"}}).find("hidden_act must be \"xielu\""),
-            std::string::npos);
+  EXPECT_CONTAINS(refusal("MptForCausalLM", {{"attn_config", {{"qk_ln", true}}}}),
+                  "attn_config.qk_ln must be false");
+  EXPECT_CONTAINS(refusal("MptForCausalLM", {{"attn_config", {{"softmax_scale", 0.5}}}}),
+                  "attn_config.softmax_scale must be null");
+  EXPECT_CONTAINS(refusal("BloomForCausalLM", {{"apply_residual_connection_post_layernorm", true}}),
+                  "apply_residual_connection_post_layernorm must be false");
+  EXPECT_CONTAINS(refusal("Starcoder2ForCausalLM", {{"norm_type", "rms_norm"}}),
+                  "norm_type must be \"layer_norm\" for Starcoder2ForCausalLM, found \"rms_norm\"");
+  EXPECT_CONTAINS(refusal("ApertusForCausalLM", {{"hidden_act", "silu"}}), "hidden_act must be \"xielu\"");
 }
 
 }  // namespace

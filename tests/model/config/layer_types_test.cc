@@ -17,6 +17,7 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
+using test::spec_of;
 
 // The name of a block's kind in transformers 5. Its `remap_legacy_layer_types` knows two older names: "mamba"
 // and "attention".
@@ -48,8 +49,6 @@ json with_types(json config, const ModelSpec& spec) {
   for (const BlockSpec& block : spec.blocks) fields["layer_types"].push_back(type_of(block));
   return config;
 }
-
-ModelSpec spec_of(const json& config) { return make_spec(parse_config(config.dump(), "config.json")); }
 
 void expect_same_blocks(const std::filesystem::path& folder, const std::string& name,
                         std::set<std::string>& types) {

@@ -2,6 +2,8 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/files/json_node.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -28,12 +30,7 @@ ModelSpec mamba_spec_with(const std::string& fixture, const json& fields) {
 }
 
 std::string mamba_error(const std::string& fixture, const json& fields) {
-  try {
-    mamba_spec_with(fixture, fields);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_of<ConfigError>([&] { mamba_spec_with(fixture, fields); });
 }
 
 TEST(MambaConfig, HasTheLayersOfNemotronInAPatternOrInAList) {
@@ -52,16 +49,15 @@ TEST(MambaConfig, HasTheLayersOfNemotronInAPatternOrInAList) {
   };
   EXPECT_EQ(in_a_list("mamba", "attention"), expected.blocks);
   EXPECT_EQ(in_a_list("linear_attention", "full_attention"), expected.blocks);
-  EXPECT_NE(mamba_error("nemotronh", {{"hybrid_override_pattern", "M-M*-MX"}}).find("found \"X\""),
-            std::string::npos);
+  EXPECT_CONTAINS(mamba_error("nemotronh", {{"hybrid_override_pattern", "M-M*-MX"}}), "found \"X\"");
 }
 
 TEST(MambaConfig, HasAKeyPerFamilyForAHeadsSize) {
   EXPECT_EQ(mamba_config_with("granite4h", {{"mamba_d_head", "auto"}}).mamba.d_head, 16U);
   EXPECT_EQ(mamba_config_with("bamba", {{"mamba_d_head", nullptr}}).mamba.d_head, 16U);
   EXPECT_EQ(mamba_config_with("nemotronh", {{"mamba_head_dim", 8}}).mamba.d_head, 8U);
-  EXPECT_NE(mamba_error("granite4h", {{"mamba_d_head", 8}}).find("found 128 and 8 x 8"), std::string::npos);
-  EXPECT_NE(mamba_error("falconh1", {{"mamba_n_groups", 4}}).find("found 6 and 4"), std::string::npos);
+  EXPECT_CONTAINS(mamba_error("granite4h", {{"mamba_d_head", 8}}), "found 128 and 8 x 8");
+  EXPECT_CONTAINS(mamba_error("falconh1", {{"mamba_n_groups", 4}}), "found 6 and 4");
 }
 
 TEST(MambaConfig, HasRopeInGraniteOnlyIfTheConfigAsks) {
@@ -87,12 +83,10 @@ TEST(MambaConfig, HasTheSizesOfMamba1) {
             5U);
   EXPECT_EQ(mamba_config_with("mamba1", {}).num_attention_heads, 8U) << "units of channels";
   EXPECT_EQ(mamba_config_with("jamba", {}).num_attention_heads, 8U) << "heads";
-  EXPECT_NE(
-      mamba_error("mamba1", {{"expand", 3}}).find("intermediate_size must be expand x hidden_size, 192"),
-      std::string::npos);
-  EXPECT_NE(
-      mamba_error("jamba", {{"attn_layer_offset", 4}}).find("less than attn_layer_period, found 4 and 4"),
-      std::string::npos);
+  EXPECT_CONTAINS(mamba_error("mamba1", {{"expand", 3}}),
+                  "intermediate_size must be expand x hidden_size, 192");
+  EXPECT_CONTAINS(mamba_error("jamba", {{"attn_layer_offset", 4}}),
+                  "less than attn_layer_period, found 4 and 4");
 }
 
 TEST(MambaConfig, HasAttentionAndExpertsOfJambaByTheirPeriods) {

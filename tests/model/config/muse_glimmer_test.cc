@@ -1,7 +1,6 @@
 // Muse Glimmer: defaults of fields that config.json omits.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/model/config/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -27,7 +26,7 @@ ModelSpec muse_with(const json& fields) {
     else
       config["text_config"][name] = value;
   }
-  return make_spec(parse_config(config.dump(), "config.json"));
+  return test::spec_of(config);
 }
 
 std::string layers_of(const ModelSpec& spec) {

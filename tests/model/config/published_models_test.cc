@@ -3,6 +3,7 @@
 #include "model/config/config.h"
 #include "model/layers/model.h"
 #include "parallel/machine/file_text.h"
+#include "tests/expect_contains.h"
 
 #include <algorithm>
 #include <fstream>
@@ -105,7 +106,7 @@ TEST(PublishedModels, AreOfEveryFamilyThatTheGuideHas) {
   for (const std::string& name : supported_architectures()) {
     const std::string& architecture = family_of(name).architecture;
     if (family_of(name).kind != ModelKind::decoder) continue;
-    EXPECT_NE(text.find("`" + architecture + "`"), std::string::npos) << architecture;
+    EXPECT_CONTAINS(text, "`" + architecture + "`");
     if (!has_published_sizes(architecture)) continue;
     EXPECT_TRUE(std::ranges::any_of(models, [&](const json& model) {
       return family_of(model.at("architecture").get<std::string>()).architecture == architecture;
@@ -115,8 +116,7 @@ TEST(PublishedModels, AreOfEveryFamilyThatTheGuideHas) {
 
 TEST(PublishedModels, AreTheExamplesOfTheGuide) {
   const std::string text = guide();
-  for (const json& model : published_models())
-    EXPECT_NE(text.find(name_and_size(model)), std::string::npos) << name_and_size(model);
+  for (const json& model : published_models()) EXPECT_CONTAINS(text, name_and_size(model));
 }
 
 }  // namespace

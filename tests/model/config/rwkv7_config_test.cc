@@ -2,6 +2,8 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/files/json_node.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
@@ -23,17 +25,10 @@ CheckpointConfig rwkv7_with(const json& fields) {
 }
 
 std::string rwkv7_error(const json& fields) {
-  try {
-    make_spec(rwkv7_with(fields));
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_or_none<std::exception>([&] { make_spec(rwkv7_with(fields)); });
 }
 
-void expect_error(const json& fields, const std::string& text) {
-  EXPECT_NE(rwkv7_error(fields).find(text), std::string::npos) << rwkv7_error(fields);
-}
+void expect_error(const json& fields, const std::string& text) { EXPECT_CONTAINS(rwkv7_error(fields), text); }
 
 TEST(Rwkv7Config, HasHeadsOfOneSizeAndNoLimitOfPositions) {
   const CheckpointConfig config = rwkv7_with({});

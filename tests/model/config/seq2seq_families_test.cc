@@ -1,11 +1,9 @@
 // Specs of the encoder-decoder families, from their configs.
-#include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/layers/model.h"
-#include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/model/config/small_config.h"
 #include "tp/error.h"
-
-#include <cmath>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -13,15 +11,13 @@
 namespace tp {
 namespace {
 
+using test::spec_of;
+
 nlohmann::json bart_like(const std::string& architecture) {
   return {{"architectures", {architecture}}, {"d_model", 64},           {"decoder_attention_heads", 4},
           {"decoder_ffn_dim", 96},           {"decoder_layers", 3},     {"encoder_attention_heads", 8},
           {"encoder_ffn_dim", 128},          {"encoder_layers", 2},     {"num_hidden_layers", 2},
           {"max_position_embeddings", 50},   {"scale_embedding", true}, {"vocab_size", 100}};
-}
-
-ModelSpec spec_of(const nlohmann::json& config) {
-  return make_spec(parse_config(config.dump(), "config.json"));
 }
 
 const AttentionSpec& attention_of_layer(const ModelSpec& spec, std::size_t layer) {
@@ -120,19 +116,13 @@ TEST(Seq2SeqFamilies, RefuseVocabulariesOfTheirOwnForTheDecoder) {
   const auto error_of = [](const nlohmann::json& fields) {
     nlohmann::json config = bart_like("MarianMTModel");
     config.update(fields);
-    try {
-      parse_config(config.dump(), "config.json");
-    } catch (const ConfigError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return test::refusal_of(config);
   };
   EXPECT_EQ(error_of({{"decoder_vocab_size", 200}}),
             "config.json: decoder_vocab_size must be vocab_size, 100, as encoder and decoder share their "
             "embedding, found 200; use a model that shares it");
-  EXPECT_NE(error_of({{"share_encoder_decoder_embeddings", false}})
-                .find("share_encoder_decoder_embeddings must be true for MarianMTModel, found false"),
-            std::string::npos);
+  EXPECT_CONTAINS(error_of({{"share_encoder_decoder_embeddings", false}}),
+                  "share_encoder_decoder_embeddings must be true for MarianMTModel, found false");
   EXPECT_EQ(error_of({{"encoder_attention_heads", 7}}),
             "config.json: hidden_size must be a multiple of encoder_attention_heads, found 64 and 7; check "
             "config.json");

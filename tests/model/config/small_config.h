@@ -1,8 +1,10 @@
 // A small config for tests to change.
 #pragma once
 
+#include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tp/error.h"
 
 #include <string>
 
@@ -25,6 +27,8 @@ inline nlohmann::json small_config() {
 inline CheckpointConfig parse(const nlohmann::json& config) {
   return parse_config(config.dump(), "config.json");
 }
+
+inline ModelSpec spec_of(const nlohmann::json& config) { return make_spec(parse(config)); }
 
 inline std::string refusal_of(const nlohmann::json& config) {
   return error_of<ConfigError>([&] { parse(config); });

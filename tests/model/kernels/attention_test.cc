@@ -13,7 +13,6 @@ namespace tp {
 namespace {
 
 using kernels::AttentionPattern;
-using test::CacheShape;
 using test::PagedSequences;
 
 // The result is a mean of values in [-1, 1). Scores of up to head_dim * 0.75 round by some 1e-6, and so do

@@ -11,9 +11,7 @@
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
-#include <cmath>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +39,6 @@ void write_stacked(const std::filesystem::path& from, const test::TemporaryDirec
   const CheckpointConfig config = load_config(from);
   const auto stored = SafetensorsCheckpoint::open(from);
   std::vector<test::TestTensor> tensors;
-  std::map<std::string, std::vector<float>> stacks;
   for (const std::string& name : stored->names()) {
     const std::size_t experts = name.find(".mlp.experts.");
     if (experts == name.npos)

@@ -3,12 +3,15 @@
 #include "model/weights/adapters/adapter.h"
 #include "model/weights/adapters/merged_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/name_of_fixture.h"
 #include "tests/reference/seeded_weights.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 #include "tp/mpi.h"
 
 #include <cmath>
@@ -198,15 +201,12 @@ class ChangedAdapter {
         nlohmann::json({{"format", "seeded-weights-1"}, {"salt", ""}, {"tensors", tensors}}).dump());
     reference::write_seeded_weights(description, folder_.path() / "adapter_model.safetensors");
   }
-  // The error of a model with this adapter.
+  // The error of a model with this adapter, or "no error".
   std::string error() const {
-    try {
+    return test::error_or_none<Error>([&] {
       const auto source = open_with(fixture_.base, {{.name = "tuned", .path = folder_.path()}});
       Model::shape_of(make_spec(load_config(fixture_.base)), *source, {0, 1}, WeightType::f32);
-      return "";
-    } catch (const Error& error) {
-      return error.what();
-    }
+    });
   }
 
  private:
@@ -219,11 +219,9 @@ nlohmann::json tensor(const std::string& name, const std::vector<std::size_t>& s
   return {{"name", name}, {"shape", shape}, {"dtype", "F32"}, {"base", 0.0}, {"amplitude", 0.125}};
 }
 
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
-
 TEST(PeftAdapter, RejectsUnsupportedFieldsByName) {
   ChangedAdapter adapter;
-  EXPECT_EQ(adapter.error(), "");
+  EXPECT_EQ(adapter.error(), "no error");
   const std::pair<std::string, nlohmann::json> refused[] = {
       {"use_dora", true},
       {"lora_bias", true},
@@ -240,12 +238,12 @@ TEST(PeftAdapter, RejectsUnsupportedFieldsByName) {
       {"peft_type", "LOHA"}};
   for (const auto& [key, value] : refused) {
     adapter.set(key, value);
-    EXPECT_HAS(adapter.error(), "`" + key + "`") << value;
+    EXPECT_CONTAINS(adapter.error(), "`" + key + "`") << value;
   }
   adapter.set("init_lora_weights", "gaussian");
-  EXPECT_EQ(adapter.error(), "");
+  EXPECT_EQ(adapter.error(), "no error");
   adapter.set("target_parameters", nlohmann::json::array());
-  EXPECT_EQ(adapter.error(), "");
+  EXPECT_EQ(adapter.error(), "no error");
 }
 
 TEST(PeftAdapter, RefusesTensorsThatTheModelHasNoPlaceFor) {
@@ -259,27 +257,30 @@ TEST(PeftAdapter, RefusesTensorsThatTheModelHasNoPlaceFor) {
     return nlohmann::json::array({tensor(begin + module + ".lora_A.weight", {rank, in}),
                                   tensor(begin + module + ".lora_B.weight", {out, rank})});
   };
-  EXPECT_EQ(error_with(both("self_attn.q_proj", 96, 96)), "");
-  EXPECT_HAS(error_with(both("self_attn.qkv_proj", 96, 96)), "self_attn.qkv_proj.lora_A.weight");
-  EXPECT_HAS(error_with(both("self_attn.q_proj", 95, 96)), "[2, 95]");
-  EXPECT_HAS(error_with(both("self_attn.q_proj", 96, 97)), "[97, 2]");
-  EXPECT_HAS(error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96})})),
-             "expected both");
-  EXPECT_HAS(error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96}),
-                                               tensor(begin + "self_attn.q_proj.lora_B.weight", {96, 3})})),
-             "same rank");
-  EXPECT_HAS(
+  EXPECT_EQ(error_with(both("self_attn.q_proj", 96, 96)), "no error");
+  EXPECT_CONTAINS(error_with(both("self_attn.qkv_proj", 96, 96)), "self_attn.qkv_proj.lora_A.weight");
+  EXPECT_CONTAINS(error_with(both("self_attn.q_proj", 95, 96)), "[2, 95]");
+  EXPECT_CONTAINS(error_with(both("self_attn.q_proj", 96, 97)), "[97, 2]");
+  EXPECT_CONTAINS(
+      error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96})})),
+      "expected both");
+  EXPECT_CONTAINS(
+      error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 96}),
+                                        tensor(begin + "self_attn.q_proj.lora_B.weight", {96, 3})})),
+      "same rank");
+  EXPECT_CONTAINS(
       error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_magnitude_vector", {96})})),
       "DoRA");
-  EXPECT_HAS(error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_B.bias", {96})})),
-             "biases");
-  EXPECT_HAS(error_with(nlohmann::json::array(
-                 {tensor("base_model.model.model.layers.7.input_layernorm.weight", {96})})),
-             "layers.7.input_layernorm.weight");
-  EXPECT_HAS(error_with(nlohmann::json::array({tensor("base_model.model.lm_head.weight", {4096, 96})})),
-             "grown");
-  EXPECT_HAS(error_with(nlohmann::json::array({tensor("something.weight", {2, 2})})), "something.weight");
-  EXPECT_HAS(
+  EXPECT_CONTAINS(error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_B.bias", {96})})),
+                  "biases");
+  EXPECT_CONTAINS(error_with(nlohmann::json::array(
+                      {tensor("base_model.model.model.layers.7.input_layernorm.weight", {96})})),
+                  "layers.7.input_layernorm.weight");
+  EXPECT_CONTAINS(error_with(nlohmann::json::array({tensor("base_model.model.lm_head.weight", {4096, 96})})),
+                  "grown");
+  EXPECT_CONTAINS(error_with(nlohmann::json::array({tensor("something.weight", {2, 2})})),
+                  "something.weight");
+  EXPECT_CONTAINS(
       error_with(nlohmann::json::array({tensor(begin + "self_attn.q_proj.lora_A.weight", {2, 3, 16})})),
       "expected a matrix");
 }

@@ -2,11 +2,14 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/layers/glm_modules.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -3,9 +3,9 @@
 #include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
 #include "tests/model/layers/next_token_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
 
 #include <ostream>
 #include <string>

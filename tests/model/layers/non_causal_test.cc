@@ -4,11 +4,13 @@
 #include "model/quantize/quantize_model.h"
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/error_of.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/llama.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <map>
 #include <set>
@@ -36,16 +38,6 @@ nlohmann::json json_with(const Fixture& fixture, bool is_causal) {
 
 CheckpointConfig config_with(const Fixture& fixture, bool is_causal) {
   return parse_config(json_with(fixture, is_causal).dump(), "config.json");
-}
-
-// Returns the error of a config that the parts can't express, or an empty text.
-std::string refusal(const CheckpointConfig& config) {
-  try {
-    make_spec(config);
-    return {};
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
 }
 
 // Parts of the errors for families whose layers cannot attend to later tokens.
@@ -107,7 +99,8 @@ TEST(NonCausal, EveryFamilyAttendsToAllPositionsOrNamesTheObstacle) {
     const CheckpointConfig config = config_with(fixture, false);
     EXPECT_EQ(kind_of(causal), ModelKind::decoder);
     EXPECT_EQ(kind_of(config), ModelKind::non_causal);
-    if (const std::string error = refusal(config); !error.empty()) {
+    const std::string error = test::error_or_none<ConfigError>([&] { make_spec(config); });
+    if (error != "no error") {
       const auto found = kRefused.find(config.architecture);
       ASSERT_NE(found, kRefused.end()) << config.architecture << ": " << error;
       EXPECT_EQ(error, fmt::format("is_causal (attention.causal in GGUF files) is false, expected layers "

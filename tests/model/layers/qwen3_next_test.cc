@@ -8,7 +8,6 @@
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 
-#include <cstring>
 #include <fstream>
 
 #include <gtest/gtest.h>

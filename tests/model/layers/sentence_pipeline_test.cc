@@ -1,7 +1,10 @@
 #include "model/layers/sentence_pipeline.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <gtest/gtest.h>
 
@@ -23,12 +26,7 @@ void write_modules(const TemporaryDirectory& directory, const std::vector<std::s
 }
 
 std::string refusal(const TemporaryDirectory& directory) {
-  try {
-    SentencePipeline::load(directory.path(), 4);
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_of<CheckpointError>([&] { SentencePipeline::load(directory.path(), 4); });
 }
 
 TEST(SentencePipeline, DoesNothingWithoutItsFiles) {
@@ -96,9 +94,7 @@ TEST(SentencePipeline, ReadsTheModesOfEveryVersion) {
   for (const json& config : {json{{"pooling_mode", "max"}}, json{{"pooling_mode", {"cls", "mean"}}},
                              json{{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", true}}}) {
     directory.write("1_Pooling/config.json", config.dump());
-    EXPECT_NE(refusal(directory).find("pooling_mode must be mean, cls or lasttoken, found "),
-              std::string::npos)
-        << config;
+    EXPECT_CONTAINS(refusal(directory), "pooling_mode must be mean, cls or lasttoken, found ") << config;
   }
 }
 
@@ -138,35 +134,26 @@ TEST(SentencePipeline, HasThePromptsOfTheModel) {
   const SentencePipeline pipeline = SentencePipeline::load(directory.path(), 2);
   EXPECT_EQ(pipeline.prompt(""), "Query: ");
   EXPECT_EQ(pipeline.prompt("document"), "");
-  try {
-    pipeline.prompt("title");
-    FAIL() << "no error";
-  } catch (const RequestError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the model has no prompt \"title\" (config_sentence_transformers.json), expected document, query; "
-        "give one of them, or none");
-  }
+  EXPECT_EQ(
+      test::error_of<RequestError>([&] { pipeline.prompt("title"); }),
+      "the model has no prompt \"title\" (config_sentence_transformers.json), expected document, query; "
+      "give one of them, or none");
 }
 
 TEST(SentencePipeline, RejectsUnsupportedPipelines) {
   const TemporaryDirectory directory;
   write_modules(directory, {"Transformer", "LSTM"});
-  EXPECT_NE(refusal(directory).find("Transformer, Pooling, Dense or Normalize"), std::string::npos)
-      << refusal(directory);
+  EXPECT_CONTAINS(refusal(directory), "Transformer, Pooling, Dense or Normalize");
   write_modules(directory, {"Transformer", "Pooling"});
   directory.write("1_Pooling/config.json", json{{"pooling_mode_max_tokens", true}}.dump());
-  EXPECT_NE(refusal(directory).find("found max"), std::string::npos) << refusal(directory);
+  EXPECT_CONTAINS(refusal(directory), "found max");
   write_modules(directory, {"Transformer", "Dense"});
   directory.write("1_Dense/config.json", json{{"in_features", 5}, {"out_features", 2}}.dump());
-  EXPECT_NE(refusal(directory).find("in_features must be 4, the size of what comes before, found 5"),
-            std::string::npos)
-      << refusal(directory);
+  EXPECT_CONTAINS(refusal(directory), "in_features must be 4, the size of what comes before, found 5");
   directory.write("1_Dense/config.json", json{{"use_residual", true}}.dump());
-  EXPECT_NE(refusal(directory).find("use_residual must be false"), std::string::npos) << refusal(directory);
+  EXPECT_CONTAINS(refusal(directory), "use_residual must be false");
   directory.write("1_Dense/config.json", json{{"module_input_name", "token_embeddings"}}.dump());
-  EXPECT_NE(refusal(directory).find("module_input_name must be sentence_embedding"), std::string::npos)
-      << refusal(directory);
+  EXPECT_CONTAINS(refusal(directory), "module_input_name must be sentence_embedding");
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 #include "model/memory/buffer.h"
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tp/error.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <limits>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -100,12 +101,11 @@ TEST(Buffer, IsFoundByItsUseWhileItLives) {
 }
 
 TEST(Buffer, NamesTheMemoryThatItCannotReserve) {
-  try {
-    const Buffer<unsigned char> buffer(std::numeric_limits<std::size_t>::max() / 4, "the moon");
-    FAIL();
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("for the moon"), std::string::npos) << error.what();
-  }
+  EXPECT_CONTAINS(test::error_of<ConfigError>([&] {
+                    const Buffer<unsigned char> buffer(std::numeric_limits<std::size_t>::max() / 4,
+                                                       "the moon");
+                  }),
+                  "for the moon");
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include "model/config/architectures.h"
 #include "model/layers/model.h"
 #include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/error_of.h"
 #include "tp/error.h"
 
 #include <cstdint>
-#include <string>
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -43,15 +43,9 @@ TEST(Workspace, FreesAFramesMemoryAtItsEnd) {
 TEST(Workspace, RefusesMoreThanItsSizeAndStaysUsable) {
   Workspace workspace(64);
   workspace.take(1, 32);
-  try {
-    workspace.take(3, 11);
-    FAIL() << "no error";
-  } catch (const ConfigError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "a step needs a workspace tensor of [3, 11], but 32 of 64 floats are in use; the step has more "
-        "tokens than the engine was made for");
-  }
+  EXPECT_EQ(test::error_of<ConfigError>([&] { workspace.take(3, 11); }),
+            "a step needs a workspace tensor of [3, 11], but 32 of 64 floats are in use; the step has more "
+            "tokens than the engine was made for");
   EXPECT_NO_THROW(workspace.take(2, 16));
 }
 

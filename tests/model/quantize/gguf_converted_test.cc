@@ -1,9 +1,11 @@
 // GGUF files of LFM2 and Muse Glimmer, with the names and values that llama.cpp's converter writes.
 #include "model/config/config.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <fmt/format.h>
@@ -56,11 +58,9 @@ TEST(GgufConverted, HasLfm2sConvolutionsInLayersWithoutKeys) {
 TEST(GgufConverted, RefusesLayersWithDifferentHeads) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = directory.write("model.gguf", lfm2_file("lfm2", {0, 0, 2, 0, 4}).file());
-  EXPECT_NE(
-      test::error_of<CheckpointError>([&] { load_config(path); })
-          .find("lfm2.attention.head_count_kv must be a whole number that is not negative, the same for "
-                "all layers, found a list of 5 u32"),
-      std::string::npos);
+  EXPECT_CONTAINS(test::error_of<CheckpointError>([&] { load_config(path); }),
+                  "lfm2.attention.head_count_kv must be a whole number that is not negative, the same for "
+                  "all layers, found a list of 5 u32");
 }
 
 const BlockTensors kMuseBlock = {{"attn_norm.weight", "input_layernorm.weight"},
@@ -100,10 +100,9 @@ TEST(GgufConverted, HasMuseGlimmersScaleAsGainsOfNorms) {
   test::expect_logits(muse_file(3.87), reference::fixture("museglimmer"));
   const test::TemporaryDirectory directory;
   const std::filesystem::path path = directory.write("model.gguf", muse_file(3.0).file());
-  EXPECT_NE(test::error_of<CheckpointError>([&] { load_config(path); })
-                .find("the gains of attn_q_norm and attn_k_norm must be those of layer 0, 3.87, in layer 5, "
-                      "found 3; convert the checkpoint to GGUF again"),
-            std::string::npos);
+  EXPECT_CONTAINS(test::error_of<CheckpointError>([&] { load_config(path); }),
+                  "the gains of attn_q_norm and attn_k_norm must be those of layer 0, 3.87, in layer 5, "
+                  "found 3; convert the checkpoint to GGUF again");
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 #include "model/layers/model.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "model/weights/gguf_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/quantize/expect_written.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_copy.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <cstdint>
 #include <filesystem>

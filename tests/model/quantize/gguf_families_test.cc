@@ -15,8 +15,6 @@
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
 
-#include <cmath>
-#include <fstream>
 #include <map>
 
 #include <fmt/format.h>
@@ -282,13 +280,10 @@ TEST(GgufFamilies, HaveApertusActivationsInTheirMetadata) {
 TEST(GgufFamilies, NeedTheNumbersOfApertusActivationsForEveryLayer) {
   const TemporaryDirectory directory;
   const auto error_of = [&](const GgufBuilder& file) -> std::string {
-    try {
+    return test::error_or_none<CheckpointError>([&] {
       const auto source = GgufCheckpoint::open(directory.write("model.gguf", file.file()));
       source->expect("model.layers.1.mlp.act_fn.beta", {1, 1}, "");
-    } catch (const CheckpointError& error) {
-      return error.what();
-    }
-    return "no error";
+    });
   };
   const GgufBuilder file = GgufConversion(reference::fixture("apertus"), "apertus").builder();
   EXPECT_EQ(error_of(GgufBuilder(file).numbers("xielu.beta", GgufKind::f32, std::vector<float>{0.5F})),

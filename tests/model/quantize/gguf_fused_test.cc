@@ -7,10 +7,11 @@
 #include "model/weights/gguf/gguf_model_metadata.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_copy.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <filesystem>
 #include <set>

@@ -3,10 +3,10 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "tests/model/quantize/expect_written.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_conversion.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/temporary_directory.h"
 
 #include <cmath>
 #include <cstdint>

@@ -6,10 +6,10 @@
 #include "model/weights/gguf/gguf_files.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/gguf.h"
+#include "tests/temporary_directory.h"
 
 #include <cstring>
 

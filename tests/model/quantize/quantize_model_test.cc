@@ -7,12 +7,15 @@
 #include "model/quantize/type_choice.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/layers/next_token_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/mixed_gguf.h"
 #include "tests/model/weights/read_tensor.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/gguf.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <cmath>
@@ -328,14 +331,10 @@ TEST(QuantizeModel, TakesNvfp4WithItsFactors) {
 
 std::string refusal(const std::filesystem::path& model, const std::string& weights) {
   const TemporaryDirectory directory;
-  try {
-    quantize(model, weights, directory.path() / "model.gguf");
-  } catch (const Error& error) {
-    EXPECT_TRUE(directory.files().empty()) << "nothing is left";
-    return error.what();
-  }
-  ADD_FAILURE() << "it was written";
-  return {};
+  const std::string error =
+      test::error_of<Error>([&] { quantize(model, weights, directory.path() / "model.gguf"); });
+  EXPECT_TRUE(directory.files().empty()) << "nothing is left";
+  return error;
 }
 
 TEST(QuantizeModel, RejectsModelsThatGgufCannotExpress) {

@@ -2,6 +2,7 @@
 // embed_vocabulary_test.cc (writing).
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 
 #include <algorithm>
 
@@ -12,7 +13,7 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
-using testing::TemporaryFolder;
+using test::TemporaryDirectory;
 
 // A byte-level tokenizer in lower case. <m> is its added token 256, without flags.
 json lower_case_json() {
@@ -28,13 +29,13 @@ json flagged_object(const json& flags) {
   return token;
 }
 
-void write_lower_case(const TemporaryFolder& folder, const json& config) {
+void write_lower_case(const TemporaryDirectory& folder, const json& config) {
   folder.write("tokenizer.json", lower_case_json().dump());
   folder.write("tokenizer_config.json", config.dump());
 }
 
 // Writes a folder with the token <m> that has these flags in one of its lists.
-using WriteFolder = void (*)(const TemporaryFolder& folder, const json& flags);
+using WriteFolder = void (*)(const TemporaryDirectory& folder, const json& flags);
 
 struct ListFormat {
   const char* name;
@@ -47,38 +48,38 @@ struct ListFormat {
 
 const ListFormat kListFormats[] = {
     {"tokenizer.json",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        json content = lower_case_json();
        content["added_tokens"][0].update(flags);
        folder.write("tokenizer.json", content.dump());
      }},
     {"added_tokens_decoder",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        write_lower_case(folder, {{"added_tokens_decoder", {{"256", flagged_object(flags)}}}});
      }},
     {"token of tokenizer_config.json",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        write_lower_case(folder, {{"mask_token", flagged_object(flags)}});
      }},
     {"list of tokenizer_config.json",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        write_lower_case(folder, {{"additional_special_tokens", json::array({flagged_object(flags)})}});
      }},
     {"list of transformers 5",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        write_lower_case(folder, {{"extra_special_tokens", json::array({flagged_object(flags)})}});
      }},
     {"named list of transformers 5",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        write_lower_case(folder, {{"extra_special_tokens", {{"image_token", flagged_object(flags)}}}});
      }},
     {"special_tokens_map.json",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        folder.write("tokenizer.json", lower_case_json().dump());
        folder.write("special_tokens_map.json", json{{"mask_token", flagged_object(flags)}}.dump());
      }},
     {"special_tokens_map.json of a token of the model",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        json content = testing::byte_level_json({"< m", "<m >"});
        content["normalizer"] = {{"type", "Lowercase"}};
        content["added_tokens"] = json::array();
@@ -89,7 +90,7 @@ const ListFormat kListFormats[] = {
        folder.write("special_tokens_map.json", json{{"mask_token", flagged_object(flags)}}.dump());
      }},
     {"special_tokens_map.json of a token of added_tokens.json",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        json content = lower_case_json();
        content["added_tokens"] = json::array();
        folder.write("tokenizer.json", content.dump());
@@ -97,7 +98,7 @@ const ListFormat kListFormats[] = {
        folder.write("special_tokens_map.json", json{{"mask_token", flagged_object(flags)}}.dump());
      }},
     {"vocab.json and merges.txt",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        folder.write("vocab.json", testing::byte_level_json()["model"]["vocab"].dump());
        folder.write("merges.txt", "#version: 0.2\n");
        folder.write("tokenizer_config.json",
@@ -105,13 +106,13 @@ const ListFormat kListFormats[] = {
      },
      true, false},
     {"vocab.txt",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        folder.write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n##a\nb\n##b\n<\nm\n>\n<m>\n");
        folder.write("tokenizer_config.json", json{{"mask_token", flagged_object(flags)}}.dump());
      },
      false, true},
     {"tokenizer.model",
-     [](const TemporaryFolder& folder, const json& flags) {
+     [](const TemporaryDirectory& folder, const json& flags) {
        std::filesystem::copy_file(testing::copied_folder("gemma-style") / "tokenizer.model",
                                   folder.path() / "tokenizer.model");
        folder.write("tokenizer_config.json",
@@ -142,7 +143,7 @@ class FlagsIn {
 
  private:
   static Tokenizer load(const ListFormat& format, const json& flags) {
-    const TemporaryFolder folder;
+    const TemporaryDirectory folder;
     format.write(folder, flags);
     return Tokenizer::load(folder.path());
   }
@@ -168,7 +169,7 @@ TEST(AddedTokenFlags, AreHonouredInEveryList) {
 
 // transformers reads the flags of tokens by name only if added_tokens_decoder does not have the token.
 TEST(AddedTokenFlags, InAddedTokensDecoderTakePrecedence) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   write_lower_case(folder, {{"added_tokens_decoder", {{"256", flagged_object({{"lstrip", true}})}}},
                             {"mask_token", flagged_object({{"lstrip", false}, {"rstrip", true}})}});
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
@@ -177,7 +178,7 @@ TEST(AddedTokenFlags, InAddedTokensDecoderTakePrecedence) {
 
 // RobertaTokenizer's default for the mask, which the files do not contain.
 TEST(AddedTokenFlags, LetRobertasMaskIncludeTheSpaceBeforeIt) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   json vocabulary = testing::byte_level_json()["model"]["vocab"];
   for (const char* token : {"<s>", "</s>", "<mask>"}) vocabulary[token] = vocabulary.size();
   folder.write("vocab.json", vocabulary.dump());

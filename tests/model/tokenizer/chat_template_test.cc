@@ -1,7 +1,10 @@
 #include "model/chat/chat_template.h"
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <filesystem>
@@ -12,7 +15,8 @@ namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using testing::TemporaryFolder;
+using test::error_of;
+using test::TemporaryDirectory;
 
 Json conversation() { return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}; }
 
@@ -22,23 +26,13 @@ Json with_tools() {
   return variables;
 }
 
-std::string rendered(const TemporaryFolder& folder, const Json& variables) {
+std::string rendered(const TemporaryDirectory& folder, const Json& variables) {
   const std::optional<ChatTemplate> found = ChatTemplate::load(folder.path());
   return found ? found->render(variables).text() : "no template";
 }
 
-template <class E>
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no such error";
-}
-
 TEST(ChatTemplate, IsReadFromTheTokenizersConfig) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   EXPECT_EQ(rendered(folder, conversation()), "no template");
   folder.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
   EXPECT_EQ(rendered(folder, conversation()), "no template");
@@ -47,7 +41,7 @@ TEST(ChatTemplate, IsReadFromTheTokenizersConfig) {
 }
 
 TEST(ChatTemplate, IsTheDefaultOrTheToolTemplateAmongSeveral) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   folder.write("tokenizer_config.json",
                R"({"chat_template": [{"name": "tool_use", "template": "with {{ tools[0].name }}"},
                                                           {"name": "default", "template": "plain"}]})");
@@ -56,15 +50,13 @@ TEST(ChatTemplate, IsTheDefaultOrTheToolTemplateAmongSeveral) {
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "plain"}]})");
   EXPECT_EQ(rendered(folder, with_tools()), "plain");
   folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
-  EXPECT_NE(error_of<CheckpointError>([&] {
-              rendered(folder, conversation());
-            }).find("expected one with the name 'default', found rag"),
-            std::string::npos);
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { rendered(folder, conversation()); }),
+                  "expected one with the name 'default', found rag");
 }
 
 // transformers saves a list of templates like this since version 4.53.
 TEST(ChatTemplate, FilesOfAFolderAreTemplatesByName) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   std::filesystem::create_directory(folder.path() / "additional_chat_templates");
   folder.write("additional_chat_templates/tool_use.jinja", "with {{ tools[0].name }}");
   folder.write("additional_chat_templates/notes.txt", "{% broken");
@@ -76,14 +68,12 @@ TEST(ChatTemplate, FilesOfAFolderAreTemplatesByName) {
   EXPECT_EQ(rendered(folder, with_tools()), "with clock");
   EXPECT_TRUE(ChatTemplate::load(folder.path())->has_tool_template());
   folder.write("additional_chat_templates/tool_use.jinja", "{% if %}");
-  EXPECT_NE(error_of<CheckpointError>([&] {
-              rendered(folder, conversation());
-            }).find("additional_chat_templates/tool_use.jinja:1:7: "),
-            std::string::npos);
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { rendered(folder, conversation()); }),
+                  "additional_chat_templates/tool_use.jinja:1:7: ");
 }
 
 TEST(ChatTemplate, FilesOfItsOwnComeFirstAndLast) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   folder.write("chat_template.json", R"({"chat_template": "from json"})");
   EXPECT_EQ(rendered(folder, conversation()), "from json");
   folder.write("tokenizer_config.json", R"({"chat_template": "from config"})");
@@ -93,7 +83,7 @@ TEST(ChatTemplate, FilesOfItsOwnComeFirstAndLast) {
 }
 
 TEST(ChatTemplate, IsReadFromAGgufFile) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   test::GgufBuilder builder;
   builder.text("tokenizer.ggml.model", "gpt2")
       .texts("tokenizer.ggml.tokens", {"a", "<s>", "</s>"})
@@ -113,7 +103,7 @@ TEST(ChatTemplate, IsReadFromAGgufFile) {
 }
 
 TEST(ChatTemplate, KnowsTheModelsSpecialTokensByDefault) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   folder.write("special_tokens_map.json", R"({"bos_token": "<old>", "unk_token": "<unk>"})");
   folder.write("tokenizer_config.json",
                R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": null,
@@ -127,7 +117,7 @@ TEST(ChatTemplate, KnowsTheModelsSpecialTokensByDefault) {
 }
 
 TEST(ChatTemplate, RendersLikeTransformers) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   folder.write("t.jinja", "{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }} {{ x }}");
   const ChatTemplate chat = ChatTemplate::load_file(folder.path() / "t.jinja");
   EXPECT_EQ(chat.render(conversation()).text(), "True True False ");
@@ -138,7 +128,7 @@ TEST(ChatTemplate, RendersLikeTransformers) {
 }
 
 TEST(ChatTemplate, KeepsTheOrderOfMembers) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   folder.write("t.jinja", "{{ tools | tojson }}");
   Json variables = conversation();
   variables["tools"] = Json::parse(R"([{"z": 1, "a": {"y": 2, "b": 3}}])");
@@ -147,26 +137,19 @@ TEST(ChatTemplate, KeepsTheOrderOfMembers) {
 }
 
 TEST(ChatTemplate, ErrorsNameTheFile) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory folder;
   folder.write("tokenizer_config.json", R"({"chat_template": 5})");
-  EXPECT_NE(
-      error_of<CheckpointError>([&] { rendered(folder, conversation()); }).find("cannot use chat_template"),
-      std::string::npos);
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { rendered(folder, conversation()); }),
+                  "cannot use chat_template");
   folder.write("tokenizer_config.json", R"({"chat_template": "{% if %}"})");
-  EXPECT_NE(error_of<CheckpointError>([&] {
-              rendered(folder, conversation());
-            }).find("tokenizer_config.json:1:7: "),
-            std::string::npos);
-  EXPECT_NE(error_of<CheckpointError>([&] {
-              ChatTemplate::load_file(folder.path() / "absent");
-            }).find("cannot read the chat template"),
-            std::string::npos);
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { rendered(folder, conversation()); }),
+                  "tokenizer_config.json:1:7: ");
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { ChatTemplate::load_file(folder.path() / "absent"); }),
+                  "cannot read the chat template");
   // A pointer file would be rendered as a template.
   folder.write("chat_template.jinja", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n");
-  EXPECT_NE(error_of<CheckpointError>([&] {
-              rendered(folder, conversation());
-            }).find("chat_template.jinja: expected a text, found a Git LFS pointer"),
-            std::string::npos);
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { rendered(folder, conversation()); }),
+                  "chat_template.jinja: expected a text, found a Git LFS pointer");
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #include "launch/commands/detokenize_command.h"
 #include "launch/commands/subcommands.h"
 #include "launch/commands/tokenize_command.h"
+#include "tests/error_of.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
-#include <iostream>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -30,16 +31,6 @@ std::string detokenized(const std::string& input, const DetokenizeOptions& optio
   return out;
 }
 
-template <class Function>
-std::string error_of(Function&& function) {
-  try {
-    function();
-  } catch (const RequestError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(TokenizeCommand, WritesAListForEveryLine) {
   EXPECT_EQ(tokenized("ab\n\nc\r\n"), "[97, 98]\n[]\n[99, 13]\n");
   EXPECT_EQ(tokenized("ab"), "[97, 98]\n");
@@ -57,7 +48,8 @@ TEST(TokenizeCommand, NamesTheLineWithoutAJsonString) {
   TokenizeOptions options;
   options.jsonl = true;
   for (const char* line : {"a", "3", "", "\"a", "[\"a\"]", "\"\xFF\""}) {
-    const std::string error = error_of([&] { tokenized(std::string("\"ok\"\n") + line + "\n", options); });
+    const std::string error =
+        test::error_of<RequestError>([&] { tokenized(std::string("\"ok\"\n") + line + "\n", options); });
     EXPECT_TRUE(error.starts_with("input line 2: cannot tokenize it: expected a JSON string")) << error;
   }
 }
@@ -93,11 +85,13 @@ TEST(DetokenizeCommand, NamesTheLineWithoutAListOfIds) {
   for (const char* line :
        {"", "3", "[97", "[1.5]", "[\"a\"]", "[null]", "{\"id\": [1]}", "{\"ids\": 3}", "[99999999999]",
         "[18446744073709551615]", "[-99999999999]", "[[1]]", "{\"ids\": [1], \"ids\": [2]}"}) {
-    const std::string error = error_of([&] { detokenized(std::string("[97]\n") + line + "\n"); });
+    const std::string error =
+        test::error_of<RequestError>([&] { detokenized(std::string("[97]\n") + line + "\n"); });
     EXPECT_TRUE(error.starts_with("input line 2: cannot decode it: expected a JSON list of ids")) << error;
   }
-  EXPECT_TRUE(
-      error_of([&] { detokenized("[257]\n"); }).starts_with("input line 1: cannot decode token id 257"));
+  EXPECT_TRUE(test::error_of<RequestError>([&] {
+                detokenized("[257]\n");
+              }).starts_with("input line 1: cannot decode token id 257"));
 }
 
 TEST(Commands, WriteTheResultsBeforeAWrongLine) {
@@ -123,7 +117,6 @@ std::string run(const std::vector<std::string>& arguments) {
   add_tokenize_command(app, status);
   add_detokenize_command(app, status);
   ::testing::internal::CaptureStdout();
-  std::string output;
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (...) {
@@ -134,7 +127,7 @@ std::string run(const std::vector<std::string>& arguments) {
 }
 
 TEST(TokenizeCommand, AcceptsATextOnTheCommandLine) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tokenizer.json", testing::byte_level_json().dump());
   const std::string model = folder.path().string();
   EXPECT_EQ(run({"tokenize", "--model", model, "a b"}), "[97, 32, 98]\n");

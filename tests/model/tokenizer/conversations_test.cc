@@ -1,7 +1,9 @@
 // From messages to token ids: real chat templates with real tokenizers.
 #include "model/chat/chat_template.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -56,7 +58,7 @@ struct NamedTemplate {
 };
 
 ChatTemplate chat_template(const std::string& source, const Json& tokens) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   Json config = tokens;
   config["chat_template"] = source;
   folder.write("tokenizer_config.json", config.dump());
@@ -186,9 +188,7 @@ TEST(Conversations, FromAnAttackerAreDecodedUnchanged) {
       if (!prompt) continue;
       const std::string text =
           with.tokenizer.decode(with.tokenizer.encode(*prompt, AddSpecial::no), SkipSpecial::yes);
-      EXPECT_NE(text.find("Go on: " + attack + "."), std::string::npos)
-          << named.name << " " << with.file << "\n"
-          << text;
+      EXPECT_CONTAINS(text, "Go on: " + attack + ".") << named.name << " " << with.file;
     }
   }
 }

@@ -1,5 +1,6 @@
 // Added tokens whose ids disagree with the vocabulary or with another list.
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 
 #include <map>
 #include <string>
@@ -63,7 +64,7 @@ const DisagreeingIds kDisagreeingIds[] = {
 };
 
 Tokenizer tokenizer_with(const DisagreeingIds& c) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   json content = testing::byte_level_json({"a b"});
   for (const json& added : c.added) content["added_tokens"].push_back(added);
   folder.write("tokenizer.json", content.dump());

@@ -2,8 +2,11 @@
 
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <filesystem>
@@ -57,18 +60,13 @@ TEST(EmbedVocabulary, KeepsTheTypesOfTokens) {
 
 // The result for a tokenizer.json under a model's name, or the error.
 EmbeddingResult embedded(const json& tokenizer, const std::string& model_name) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tokenizer.json", tokenizer.dump());
   return embed_vocabulary(load_tokenizer_parts(folder.path()), 400, model_name);
 }
 
 std::string error_of_embedding(const json& tokenizer, const std::string& model_name) {
-  try {
-    embedded(tokenizer, model_name);
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_or_none<CheckpointError>([&] { embedded(tokenizer, model_name); });
 }
 
 json with_flags(json tokenizer, const json& flags) {
@@ -117,7 +115,7 @@ TEST(EmbedVocabulary, RefusesFlagsOfAddedTokensThatGgufFilesCannotStore) {
     if (c.found == nullptr)
       EXPECT_EQ(error, "no error") << c.flag;
     else
-      EXPECT_NE(error.find(c.found), std::string::npos) << error;
+      EXPECT_CONTAINS(error, c.found);
   }
 }
 
@@ -139,20 +137,16 @@ TEST(EmbedVocabulary, NamesAnAddedTokenAfterWhichTheFileAddsASpace) {
 }
 
 TEST(EmbedVocabulary, RefusesTokenizersThatGgufFilesCannotHave) {
-  try {
-    embedded(TP_TEST_DATA "/tokenizers/unigram-t5style", 1000);
-    FAIL();
-  } catch (const CheckpointError& error) {
-    const std::string text = error.what();
-    EXPECT_TRUE(
-        text.starts_with("cannot write the tokenizer of unigram-t5style to a GGUF file: expected "
-                         "byte-level BPE with a pre-tokenizer that llama.cpp knows, "))
-        << text;
-    EXPECT_TRUE(
-        text.ends_with("found a tokenizer that differs from all of these; use the checkpoint "
-                       "without converting it"))
-        << text;
-  }
+  const std::string text =
+      test::error_of<CheckpointError>([&] { embedded(TP_TEST_DATA "/tokenizers/unigram-t5style", 1000); });
+  EXPECT_TRUE(
+      text.starts_with("cannot write the tokenizer of unigram-t5style to a GGUF file: expected "
+                       "byte-level BPE with a pre-tokenizer that llama.cpp knows, "))
+      << text;
+  EXPECT_TRUE(
+      text.ends_with("found a tokenizer that differs from all of these; use the checkpoint "
+                     "without converting it"))
+      << text;
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "model/tokenizer/embedded_vocabulary.h"
 
-#include "model/tokenizer/steps/byte_level.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
 
-#include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -115,16 +115,9 @@ TEST(EmbeddedVocabulary, ExplainsErrors) {
     EmbeddedVocabulary embedded =
         sentencepiece ? small_sentencepiece() : embedded_from(testing::byte_level_json({"a b"}), "gpt-2");
     damage(embedded);
-    try {
-      parts_from_vocabulary(embedded, "x.gguf");
-    } catch (const CheckpointError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return test::error_of<CheckpointError>([&] { parts_from_vocabulary(embedded, "x.gguf"); });
   };
-  const auto expect = [](const std::string& error, const std::string& part) {
-    EXPECT_NE(error.find(part), std::string::npos) << error;
-  };
+  const auto expect = [](const std::string& error, const std::string& part) { EXPECT_CONTAINS(error, part); };
   expect(error_after([](auto& e) { e.tokens.clear(); }, false),
          "x.gguf: the vocabulary has 0 tokens, expected 1 to");
   expect(error_after([](auto& e) { e.types.pop_back(); }, false), "has 257 types, expected 258");

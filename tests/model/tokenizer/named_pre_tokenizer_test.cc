@@ -2,9 +2,9 @@
 
 #include "model/tokenizer/embedded_vocabulary.h"
 #include "model/tokenizer/text/unicode.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
-#include "tests/model/weights/checkpoint_files.h"
 
 #include <set>
 

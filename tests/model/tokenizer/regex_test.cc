@@ -1,6 +1,5 @@
 #include "model/tokenizer/text/regex.h"
 
-#include "model/tokenizer/text/oniguruma.h"
 #include "tp/error.h"
 
 #include <chrono>

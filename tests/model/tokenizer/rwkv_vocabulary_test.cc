@@ -5,8 +5,11 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_files.h"
 #include "model/weights/gguf/gguf_header.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 #include "tests/model/weights/gguf_builder.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <random>
@@ -98,18 +101,13 @@ class RwkvVocabulary : public ::testing::Test {
 
   std::string error_of(const std::string& file) {
     folder_.write(kRwkvVocabularyFile, file);
-    try {
-      Tokenizer::load(folder_.path());
-    } catch (const CheckpointError& error) {
-      return error.what();
-    }
-    return "no error";
+    return test::error_of<CheckpointError>([&] { Tokenizer::load(folder_.path()); });
   }
   void expect_error(const std::string& file, const std::string& text) {
-    EXPECT_NE(error_of(file).find(text), std::string::npos) << error_of(file);
+    EXPECT_CONTAINS(error_of(file), text);
   }
 
-  testing::TemporaryFolder folder_;
+  test::TemporaryDirectory folder_;
 };
 
 TEST_F(RwkvVocabulary, TakesTheLongestTokenThatMatches) {
@@ -177,14 +175,8 @@ TEST_F(RwkvVocabulary, HasOnlyEscapedBytesInGgufFiles) {
                                .texts("tokenizer.ggml.tokens", {"a", "\\x1"})
                                .file();
   const GgufMetadata metadata = parse_gguf_header(std::as_bytes(std::span(file)), "x.gguf").metadata;
-  try {
-    gguf_vocabulary(metadata);
-    FAIL();
-  } catch (const CheckpointError& error) {
-    EXPECT_NE(std::string(error.what()).find("token 1 is \"\\x1\", expected bytes as Python writes them"),
-              std::string::npos)
-        << error.what();
-  }
+  EXPECT_CONTAINS(test::error_of<CheckpointError>([&] { gguf_vocabulary(metadata); }),
+                  "token 1 is \"\\x1\", expected bytes as Python writes them");
 }
 
 TEST_F(RwkvVocabulary, SpellsBytesLikePython) {

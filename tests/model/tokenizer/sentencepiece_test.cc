@@ -1,8 +1,11 @@
 // Compares our tokens for a tokenizer.model with the SentencePiece library's.
 #include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <cstring>
@@ -155,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, TokenizerModelOf,
                          });
 
 TEST(TokenizerModel, GivesTheLibrarysIdsForEveryKind) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   std::mt19937 random(5);
   for (int round = 0; round < 150; ++round) {
     SCOPED_TRACE(round);
@@ -168,18 +171,15 @@ TEST(TokenizerModel, GivesTheLibrarysIdsForEveryKind) {
 
 // Decoded texts would be broken.
 TEST(TokenizerModel, RefusesTokensThatAreNotUtf8) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   TestedModel model;
   model.add("<unk>", 0, 2);
   model.add("a", -1);
   model.add("b\xC0", -2);
   folder.write("tokenizer.model", model.file());
-  try {
-    Tokenizer::load(folder.path() / "tokenizer.model");
-    ADD_FAILURE() << "the file was taken";
-  } catch (const CheckpointError& error) {
-    EXPECT_NE(std::string(error.what()).find("token 2 is not UTF-8"), std::string::npos) << error.what();
-  }
+  EXPECT_CONTAINS(
+      test::error_of<CheckpointError>([&] { Tokenizer::load(folder.path() / "tokenizer.model"); }),
+      "token 2 is not UTF-8");
 }
 
 }  // namespace

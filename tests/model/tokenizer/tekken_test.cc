@@ -1,9 +1,12 @@
 // Compares Mistral's tekken.json with an independent implementation, which merges bytes by the rank of the
 // merged token.
 #include "model/tokenizer/tokenizer_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/naive_bpe.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <map>
@@ -58,14 +61,9 @@ Ids expected_ids(const std::map<std::string, TokenId>& ranks, const std::string&
 json fixture() { return testing::read_json(testing::copied_folder("tekken") / "tekken.json"); }
 
 std::string error_of(const json& content) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tekken.json", content.dump());
-  try {
-    Tokenizer::load(folder.path());
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_or_none<CheckpointError>([&] { Tokenizer::load(folder.path()); });
 }
 
 TEST(Tekken, PutsItsRanksAfterTheControlTokens) {
@@ -98,7 +96,7 @@ TEST(Tekken, HasTheControlTokensOfMistralByDefault) {
   json file = fixture();
   file["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}, {"is_control", true}},
                             {{"rank", 4}, {"token_str", "<tool>"}, {"is_control", true}}};
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tekken.json", file.dump());
   const Tokenizer named = Tokenizer::load(folder.path());
   EXPECT_EQ(named.encode("<tool><SPECIAL_9>", AddSpecial::no), (Ids{4, 9}));
@@ -110,7 +108,7 @@ TEST(Tekken, ExplainsErrors) {
     json file = fixture();
     damage(file);
     const std::string error = error_of(file);
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_CONTAINS(error, part);
   };
   expect([](json&) {}, "no error");
   expect(

@@ -1,15 +1,14 @@
 #include "tests/model/tokenizer/test_tokenizer.h"
 
 #include "model/tokenizer/steps/byte_level.h"
+#include "tests/error_of.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <array>
-#include <atomic>
 #include <fstream>
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace tp::testing {
 namespace {
@@ -32,24 +31,8 @@ json special_token(int id, const std::string& content) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  static std::atomic<int> count = 0;
-  path_ =
-      std::filesystem::path(::testing::TempDir()) / fmt::format("tp-tokenizer-{}-{}", ::getpid(), count++);
-  std::filesystem::create_directories(path_);
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-void TemporaryFolder::write(const std::string& name, const std::string& content) const {
-  std::ofstream(path_ / name, std::ios::binary) << content;
-}
-
 Tokenizer load_tokenizer(const json& content, const json& config) {
-  const TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tokenizer.json", content.dump());
   if (!config.is_null()) folder.write("tokenizer_config.json", config.dump());
   return Tokenizer::load(folder.path());
@@ -110,15 +93,9 @@ json byte_fallback_json(const std::vector<std::string>& characters, const std::v
 JsonNode node_of(const json& value) { return JsonNode(value, "test.json"); }
 
 std::string error_of_loading(const std::string& content) {
-  const TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tokenizer.json", content);
-  try {
-    Tokenizer::load(folder.path());
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "the tokenizer was loaded";
-  return "";
+  return test::error_of<CheckpointError>([&] { Tokenizer::load(folder.path()); });
 }
 
 json read_json(const std::filesystem::path& file) {

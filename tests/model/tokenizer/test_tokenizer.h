@@ -13,21 +13,6 @@
 
 namespace tp::testing {
 
-// A folder for the files of one test, removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  void write(const std::string& name, const std::string& content) const;
-
- private:
-  std::filesystem::path path_;
-};
-
 // Loads a tokenizer.json with this content and, unless it is null, a tokenizer_config.json.
 Tokenizer load_tokenizer(const nlohmann::json& content, const nlohmann::json& config = nullptr);
 

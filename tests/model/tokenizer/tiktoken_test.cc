@@ -1,8 +1,11 @@
 // Compares Kimi's tiktoken.model with an independent implementation, which merges bytes by the rank of the
 // merged token.
 #include "model/tokenizer/tokenizer_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/naive_bpe.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <map>
@@ -84,15 +87,10 @@ class Tiktoken : public ::testing::Test {
 
   std::string error_of(const std::string& file) {
     folder_.write("tiktoken.model", file);
-    try {
-      Tokenizer::load(folder_.path());
-    } catch (const CheckpointError& error) {
-      return error.what();
-    }
-    return "no error";
+    return test::error_or_none<CheckpointError>([&] { Tokenizer::load(folder_.path()); });
   }
 
-  testing::TemporaryFolder folder_;
+  test::TemporaryDirectory folder_;
 };
 
 // Each text is given as the words that Kimi's pattern finds.
@@ -149,7 +147,7 @@ TEST_F(Tiktoken, ExplainsErrors) {
   const std::string good = tiktoken_file();
   const auto expect = [&](const std::string& file, const std::string& part) {
     const std::string error = error_of(file);
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_CONTAINS(error, part);
   };
   expect(good + "\n\r\n", "no error");
   expect("", "expected a token for every byte, found none for 0;");

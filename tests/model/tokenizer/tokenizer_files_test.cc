@@ -1,11 +1,12 @@
 // Tokenizers in files other than tokenizer.json, and the additions of the configuration.
 #include "model/tokenizer/tokenizer_files.h"
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
-
-#include <functional>
 
 #include <gtest/gtest.h>
 
@@ -13,19 +14,11 @@ namespace tp {
 namespace {
 
 using nlohmann::json;
+using test::error_or_none;
 using Ids = std::vector<TokenId>;
 
 json added_token(const std::string& content, bool special) {
   return {{"content", content}, {"special", special}, {"normalized", false}};
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const CheckpointError& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(AddedTokensDecoder, AddsTokensAndSaysWhichAreSpecial) {
@@ -40,13 +33,11 @@ TEST(AddedTokensDecoder, AddsTokensAndSaysWhichAreSpecial) {
 
 TEST(AddedTokensDecoder, HasPossibleIds) {
   const auto error_with = [](const std::string& id, const json& token) {
-    return error_of([&] {
+    return error_or_none<CheckpointError>([&] {
       testing::load_tokenizer(testing::byte_level_json(), {{"added_tokens_decoder", {{id, token}}}});
     });
   };
-  const auto expect = [](const std::string& error, const std::string& part) {
-    EXPECT_NE(error.find(part), std::string::npos) << error;
-  };
+  const auto expect = [](const std::string& error, const std::string& part) { EXPECT_CONTAINS(error, part); };
   for (const char* id : {"x", "-1", "99999999", "3x", ""})
     expect(error_with(id, added_token("<tool>", true)), "expected token ids from 0 to");
   expect(error_with("300", 3), "added_tokens_decoder.300");
@@ -65,7 +56,7 @@ TEST(SpecialTokens, AreNamedByTheConfiguration) {
 }
 
 // Writes the bytes of byte-level BPE, and merges up to "hello".
-void write_hello(const testing::TemporaryFolder& folder, const json& config) {
+void write_hello(const test::TemporaryDirectory& folder, const json& config) {
   const std::vector<std::string> merges = {"h e", "l l", "he ll", "hell o"};
   folder.write("vocab.json", testing::byte_level_json(merges)["model"]["vocab"].dump());
   folder.write("merges.txt", "#version: 0.2\nh e\nl l\nhe ll\nhell o\n");
@@ -73,7 +64,7 @@ void write_hello(const testing::TemporaryFolder& folder, const json& config) {
 }
 
 TEST(AddedTokensFile, AddsTokensToVocabularyFiles) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   write_hello(folder, {{"tokenizer_class", "GPT2Tokenizer"}, {"eos_token", "<|im_end|>"}});
   folder.write("added_tokens.json", R"({"<|im_end|>": 260, "<tool>": 262})");
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
@@ -82,11 +73,11 @@ TEST(AddedTokensFile, AddsTokensToVocabularyFiles) {
 }
 
 TEST(AddedTokensFile, AddsTokensToEveryOtherFormat) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tokenizer.json", testing::byte_level_json().dump());  // <|end|> is 256
   folder.write("added_tokens.json", R"({"<tool>": 300, "<|end|>": 256})");
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("a<tool><|end|>", AddSpecial::no), (Ids{'a', 300, 256}));
-  const testing::TemporaryFolder pieces;
+  const test::TemporaryDirectory pieces;
   std::filesystem::copy_file(testing::copied_folder("gemma-style") / "tokenizer.model",
                              pieces.path() / "tokenizer.model");
   pieces.write("added_tokens.json", R"({"<tool>": 5000})");
@@ -94,7 +85,7 @@ TEST(AddedTokensFile, AddsTokensToEveryOtherFormat) {
 }
 
 TEST(AddedTokensFile, IsOlderThanAddedTokensDecoder) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   write_hello(folder, {{"added_tokens_decoder", {{"260", added_token("<|im_end|>", true)}}}});
   folder.write("added_tokens.json", R"({"<|im_end|>": 270})");
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("<|im_end|>", AddSpecial::no), Ids{260});
@@ -102,23 +93,20 @@ TEST(AddedTokensFile, IsOlderThanAddedTokensDecoder) {
 
 TEST(AddedTokensFile, HasPossibleIdsAndTokens) {
   const auto error_with = [](const std::string& added) {
-    const testing::TemporaryFolder folder;
+    const test::TemporaryDirectory folder;
     write_hello(folder, json::object());
     folder.write("added_tokens.json", added);
-    return error_of([&] { Tokenizer::load(folder.path()); });
+    return error_or_none<CheckpointError>([&] { Tokenizer::load(folder.path()); });
   };
-  EXPECT_NE(error_with(R"({"<tool>": -1})").find("added_tokens.json: cannot use <tool>: found -1"),
-            std::string::npos);
-  EXPECT_NE(error_with("[]").find("expected an object"), std::string::npos);
-  EXPECT_NE(error_with(R"({"<a>": 300, "<b>": 300})")
-                .find("cannot use <b>: found id 300 a second time, expected a different id for every token"),
-            std::string::npos);
-  EXPECT_NE(error_with(json{{std::string(1025, 'a'), 300}}.dump()).find("found a token of 1025 bytes"),
-            std::string::npos);
+  EXPECT_CONTAINS(error_with(R"({"<tool>": -1})"), "added_tokens.json: cannot use <tool>: found -1");
+  EXPECT_CONTAINS(error_with("[]"), "expected an object");
+  EXPECT_CONTAINS(error_with(R"({"<a>": 300, "<b>": 300})"),
+                  "cannot use <b>: found id 300 a second time, expected a different id for every token");
+  EXPECT_CONTAINS(error_with(json{{std::string(1025, 'a'), 300}}.dump()), "found a token of 1025 bytes");
 }
 
 TEST(AddedTokensFile, NormalizesOnlyTokensThatAreNotSpecial) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   json content = testing::byte_level_json();
   content["normalizer"] = {{"type", "Lowercase"}};
   folder.write("tokenizer.json", content.dump());
@@ -133,17 +121,16 @@ TEST(AddedTokensFile, NormalizesOnlyTokensThatAreNotSpecial) {
 TEST(AddedTokensDecoder, HasEveryIdOnce) {
   const json config = {
       {"added_tokens_decoder", {{"300", added_token("<a>", true)}, {"0300", added_token("<b>", true)}}}};
-  EXPECT_NE(error_of([&] {
-              testing::load_tokenizer(testing::byte_level_json(), config);
-            }).find("id 300 a second time"),
-            std::string::npos);
+  EXPECT_CONTAINS(
+      error_or_none<CheckpointError>([&] { testing::load_tokenizer(testing::byte_level_json(), config); }),
+      "id 300 a second time");
 }
 
 TEST(TokenizerFiles, SayThatALinkHasLostItsTarget) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   std::filesystem::create_symlink("../blobs/gone", folder.path() / "tokenizer.json");
-  EXPECT_NE(error_of([&] { holds_tokenizer(folder.path()); }).find("found a link to ../blobs/gone"),
-            std::string::npos);
+  EXPECT_CONTAINS(error_or_none<CheckpointError>([&] { holds_tokenizer(folder.path()); }),
+                  "found a link to ../blobs/gone");
 }
 
 // A pointer file would give a vocabulary of three words.
@@ -155,12 +142,12 @@ TEST(TokenizerFiles, DescribeFilesThatAreNotVocabularies) {
     for (const char* const name :
          {"tokenizer.json", "tekken.json", "tiktoken.model", "rwkv_vocab_v20230424.txt", "tokenizer.model",
           "spiece.model", "vocab.txt", "merges.txt", "source.spm"}) {
-      const testing::TemporaryFolder folder;
+      const test::TemporaryDirectory folder;
       folder.write("vocab.json", R"({"a": 0})");
       folder.write(name, bytes);
-      const std::string error = error_of([&] { load_tokenizer_parts(folder.path()); });
-      EXPECT_NE(error.find(std::string(name) + ": expected a"), std::string::npos) << error;
-      EXPECT_NE(error.find(found), std::string::npos) << error;
+      const std::string error = error_or_none<CheckpointError>([&] { load_tokenizer_parts(folder.path()); });
+      EXPECT_CONTAINS(error, std::string(name) + ": expected a");
+      EXPECT_CONTAINS(error, found);
     }
   }
 }
@@ -176,7 +163,7 @@ TEST_P(VocabularyFilesOf, GiveTheIdsOfTokenizerJson) {
     merges += (merge.is_string() ? merge.get<std::string>()
                                  : merge[0].get<std::string>() + " " + merge[1].get<std::string>()) +
               "\n";
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("vocab.json", model["vocab"].dump());
   folder.write("merges.txt", merges);
   folder.write("tokenizer_config.json", testing::read_json(source / "tokenizer_config.json").dump());
@@ -192,14 +179,12 @@ INSTANTIATE_TEST_SUITE_P(ByteLevel, VocabularyFilesOf, ::testing::Values("gpt2",
 
 TEST(VocabularyFiles, ExplainErrors) {
   const auto error_with = [](const std::string& vocab, const std::string& merges) {
-    const testing::TemporaryFolder folder;
+    const test::TemporaryDirectory folder;
     folder.write("vocab.json", vocab);
     folder.write("merges.txt", merges);
-    return error_of([&] { Tokenizer::load(folder.path()); });
+    return error_or_none<CheckpointError>([&] { Tokenizer::load(folder.path()); });
   };
-  const auto expect = [](const std::string& error, const std::string& part) {
-    EXPECT_NE(error.find(part), std::string::npos) << error;
-  };
+  const auto expect = [](const std::string& error, const std::string& part) { EXPECT_CONTAINS(error, part); };
   EXPECT_EQ(error_with(R"({"a": 0, "b": 1, "ab": 2})", "#version: 0.2\r\na b\r\n"), "no error");
   expect(error_with(R"({"a": 0, "b": 0})", ""), "id 0 a second time");
   expect(error_with(R"({"a": 0})", "a b\n"), "merge 0 is 'a b', expected two tokens of the vocabulary");
@@ -211,7 +196,7 @@ TEST(VocabularyFiles, ExplainErrors) {
 
 TEST(SentencePiece, RecognisesTokensNamedInTheFoldersConfiguration) {
   const std::filesystem::path source = testing::copied_folder("gemma-style");
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   for (const char* file : {"tokenizer.model", "tokenizer_config.json"})
     std::filesystem::copy_file(source / file, folder.path() / file);
   EXPECT_TRUE(holds_tokenizer(folder.path()));
@@ -231,16 +216,15 @@ TEST(SentencePiece, RecognisesTokensNamedInTheFoldersConfiguration) {
 }
 
 TEST(SentencePiece, ExplainsErrors) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   for (const char* content : {"", "x", "\x0a\xff\xff\xff\xff\x0f", "{}"}) {
     folder.write("tokenizer.model", content);
-    const std::string error = error_of([&] { Tokenizer::load(folder.path()); });
-    EXPECT_NE(error.find("tokenizer.model: "), std::string::npos) << error;
+    const std::string error = error_or_none<CheckpointError>([&] { Tokenizer::load(folder.path()); });
+    EXPECT_CONTAINS(error, "tokenizer.model: ");
   }
-  const std::string missing = error_of([&] { Tokenizer::load(folder.path() / "other.model"); });
-  EXPECT_NE(missing.find("other.model: cannot read the tokenizer: expected a model of SentencePiece"),
-            std::string::npos)
-      << missing;
+  const std::string missing =
+      error_or_none<CheckpointError>([&] { Tokenizer::load(folder.path() / "other.model"); });
+  EXPECT_CONTAINS(missing, "other.model: cannot read the tokenizer: expected a model of SentencePiece");
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include "model/tokenizer/tokenizer.h"
 
 #include "model/tokenizer/text/utf8.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/naive_decoder.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <ctime>
@@ -60,16 +63,11 @@ TEST(Tokenizer, LeavesOutSpecialTokensIfAsked) {
 TEST(Tokenizer, RefusesIdsOutsideOfTheVocabulary) {
   const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());
   for (const TokenId id : {-1, 257, 1 << 30}) {
-    try {
-      tokenizer.decode(Ids{id}, SkipSpecial::yes);
-      FAIL() << id;
-    } catch (const RequestError& error) {
-      EXPECT_EQ(
-          error.what(),
-          "cannot decode token id " + std::to_string(id) +
-              ": expected the id of a token, of which the largest is 256; the ids may come from another "
-              "model's tokenizer");
-    }
+    EXPECT_EQ(test::error_of<RequestError>([&] { tokenizer.decode(Ids{id}, SkipSpecial::yes); }),
+              "cannot decode token id " + std::to_string(id) +
+                  ": expected the id of a token, of which the largest is 256; the ids may come from another "
+                  "model's tokenizer")
+        << id;
   }
 }
 
@@ -112,7 +110,7 @@ TEST(Tokenizer, ReadsBosAndEosFromItsConfiguration) {
 }
 
 TEST(Tokenizer, ReadsTheMapOfSpecialTokens) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("tokenizer.json", testing::byte_fallback_json({"▁"}, {}).dump());
   folder.write("special_tokens_map.json", R"({"bos_token": {"content": "</s>"}, "eos_token": "</s>"})");
   folder.write("tokenizer_config.json", R"({"bos_token": "<s>"})");
@@ -213,12 +211,9 @@ TEST(Tokenizer, GivesAnErrorForAPatternThatExplodes) {
   content["pre_tokenizer"] = {
       {"type", "Split"}, {"pattern", {{"Regex", "(a|aa)+$"}}}, {"behavior", "Isolated"}, {"invert", false}};
   const Tokenizer tokenizer = testing::load_tokenizer(content);
-  try {
-    tokenizer.encode(std::string(100, 'a') + "b", AddSpecial::no);
-    FAIL();
-  } catch (const RequestError& error) {
-    EXPECT_NE(std::string(error.what()).find("(a|aa)+$"), std::string::npos) << error.what();
-  }
+  EXPECT_CONTAINS(
+      test::error_of<RequestError>([&] { tokenizer.encode(std::string(100, 'a') + "b", AddSpecial::no); }),
+      "(a|aa)+$");
 }
 
 // Processor time of encoding one line that repeats `unit`.

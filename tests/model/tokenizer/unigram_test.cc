@@ -3,6 +3,7 @@
 #include "model/tokenizer/steps/precompiled_map.h"
 #include "model/tokenizer/text/base64.h"
 #include "model/tokenizer/text/utf8.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
 
@@ -94,9 +95,7 @@ TEST(DamagedUnigram, IsRefused) {
     damage(content);
     return testing::error_of_loading(content.dump());
   };
-  const auto expect = [](const std::string& error, const std::string& part) {
-    EXPECT_NE(error.find(part), std::string::npos) << error;
-  };
+  const auto expect = [](const std::string& error, const std::string& part) { EXPECT_CONTAINS(error, part); };
   for (const json& entry : {json("a"), json::array({"a"}), json::array({1, 2}), json::array({"a", "b"}),
                             json::array({"a", 1, 2}), json(nullptr)})
     expect(error_after([&](json& j) { j["model"]["vocab"].push_back(entry); }), "model.vocab[2]: found");

@@ -1,9 +1,11 @@
 // Models with whole words: WordPiece and WordLevel, from tokenizer.json and from BERT's vocab.txt.
 #include "model/tokenizer/models/word_piece.h"
 
-#include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <random>
@@ -139,7 +141,7 @@ TEST(WordLevelTokenizer, KnowsWholeWords) {
 TEST(DamagedWordModel, IsRefused) {
   const auto expect = [](const json& content, const std::string& part) {
     const std::string error = testing::error_of_loading(content.dump());
-    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_CONTAINS(error, part);
   };
   for (const char* type : {"WordPiece", "WordLevel"}) {
     json content = bert_json();
@@ -167,7 +169,7 @@ const std::string kVocabularyFile =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nwant\n##want\n##ed\nun\nrunn\n##ing\n,\nUN\n\u00E9\n";
 
 Tokenizer load_vocabulary_file(const std::string& content, const json& config = nullptr) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryDirectory folder;
   folder.write("vocab.txt", content);
   if (!config.is_null()) folder.write("tokenizer_config.json", config.dump());
   EXPECT_TRUE(holds_tokenizer(folder.path()));
@@ -203,15 +205,10 @@ TEST(WordPieceFile, KnowsTheSecondOfEqualLines) {
 
 TEST(WordPieceFile, ExplainsErrors) {
   const auto error_of = [](const std::string& content) -> std::string {
-    try {
-      load_vocabulary_file(content);
-    } catch (const CheckpointError& error) {
-      return error.what();
-    }
-    return "no error";
+    return test::error_of<CheckpointError>([&] { load_vocabulary_file(content); });
   };
   const auto expect = [&](const std::string& content, const std::string& part) {
-    EXPECT_NE(error_of(content).find(part), std::string::npos) << error_of(content);
+    EXPECT_CONTAINS(error_of(content), part);
   };
   expect(
       "",

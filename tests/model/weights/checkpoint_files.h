@@ -1,53 +1,19 @@
-// Files for tests of checkpoints: a temporary directory, and safetensors files with any content.
+// Safetensors files with any content, for tests of checkpoints.
 #pragma once
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <stdlib.h>
 
 namespace tp::test {
-
-// A new directory. The destructor removes it with all its files.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "tp-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw Error("cannot make a temporary directory");
-    path_ = name;
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-
-  const std::filesystem::path& path() const { return path_; }
-
-  // Writes a file with this content and returns its path.
-  std::filesystem::path write(const std::string& name, std::string_view content) const {
-    const std::filesystem::path path = path_ / name;
-    std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
-    return path;
-  }
-
-  std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_))
-      names.push_back(entry.path().filename());
-    return names;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 // The bytes of an array.
 template <class T>
@@ -91,22 +57,4 @@ inline TestTensor counting_tensor(const std::string& name, const std::vector<std
   return {name, "F32", shape, bytes_of(values)};
 }
 
-// Returns the text of the error of type E that `action` throws. Without an error, the test fails.
-template <class E, class Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another kind of error: " << error.what();
-    return {};
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
-
 }  // namespace tp::test
-
-// Checks that a text contains another one. Shows both if not.
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "in: " << (text)

@@ -3,7 +3,7 @@
 
 #include "model/files/hash_cache.h"
 #include "parallel/machine/file_text.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <filesystem>
 #include <optional>

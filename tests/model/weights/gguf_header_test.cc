@@ -2,7 +2,6 @@
 
 #include "tests/model/weights/gguf_builder.h"
 
-#include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -11,7 +10,6 @@ namespace tp {
 namespace {
 
 using test::error_of;
-using test::gguf_string;
 using test::GgufBuilder;
 using test::le;
 

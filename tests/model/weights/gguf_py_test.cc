@@ -1,12 +1,11 @@
 // Compares values of blocks with gguf-py, llama.cpp's package for Python.
 #include "model/weights/gguf/gguf_dequantize.h"
 #include "parallel/machine/file_text.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/random_gguf_rows.h"
+#include "tests/temporary_directory.h"
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <random>
 #include <string>

@@ -4,11 +4,9 @@
 #include "tests/reference/gguf.h"
 #include "tp/error.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>

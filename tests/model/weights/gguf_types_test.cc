@@ -5,10 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include <fmt/format.h>

@@ -2,7 +2,9 @@
 
 #include "model/weights/gguf/gguf_files.h"
 #include "parallel/machine/file_text.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <fstream>
@@ -97,26 +99,15 @@ TEST(NewFile, HasItsNameOnlyWhenItIsFinished) {
 TEST(NewFile, SaysThatTheDiskIsTooSmallBeforeAnythingIsWritten) {
   const TemporaryDirectory directory;
   NewFile file(directory.path() / "file");
-  try {
-    file.reserve(std::uint64_t{1} << 60);
-    FAIL() << "an exbibyte";
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("expected room for 1152921504606846976 bytes on its disk"), text.npos) << text;
-    EXPECT_NE(text.find("free some space, or give an `output` elsewhere"), text.npos) << text;
-  }
+  const std::string text = test::error_of<Error>([&] { file.reserve(std::uint64_t{1} << 60); });
+  EXPECT_CONTAINS(text, "expected room for 1152921504606846976 bytes on its disk");
+  EXPECT_CONTAINS(text, "free some space, or give an `output` elsewhere");
 }
 
 TEST(NewFile, SaysWhyItCannotBeCreated) {
-  try {
-    const NewFile file("/nowhere/file");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "cannot write /nowhere/file: expected a folder in which files can be created, found: No such "
-        "file or directory; give another `output`");
-  }
+  EXPECT_EQ(test::error_of<Error>([&] { const NewFile file("/nowhere/file"); }),
+            "cannot write /nowhere/file: expected a folder in which files can be created, found: No such "
+            "file or directory; give another `output`");
 }
 
 }  // namespace

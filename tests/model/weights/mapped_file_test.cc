@@ -1,7 +1,10 @@
 #include "model/files/mapped_file.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/weights/resident_memory.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <cstddef>

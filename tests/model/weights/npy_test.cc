@@ -5,7 +5,6 @@
 #include "tests/reference/npy_array.h"
 
 #include <csignal>
-#include <limits>
 #include <string>
 #include <vector>
 

@@ -2,12 +2,14 @@
 #include "model/weights/quantized/quantization_fields.h"
 
 #include "model/weights/quantized/group_quantization.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

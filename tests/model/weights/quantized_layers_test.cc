@@ -3,7 +3,10 @@
 
 #include "model/weights/quantized/group_checkpoint.h"
 #include "model/weights/quantized/quantized_matrices.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
 

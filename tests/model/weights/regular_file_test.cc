@@ -2,7 +2,8 @@
 #include "model/files/regular_file.h"
 
 #include "model/files/has_file.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <filesystem>

@@ -5,7 +5,6 @@
 #include "tests/model/weights/read_tensor.h"
 #include "tests/model/weights/resident_memory.h"
 
-#include <cmath>
 #include <cstring>
 #include <random>
 #include <string>

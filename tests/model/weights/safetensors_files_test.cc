@@ -2,7 +2,10 @@
 
 #include "model/files/file_notices.h"
 #include "model/weights/safetensors/safetensors_checkpoint.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <filesystem>
 #include <string>

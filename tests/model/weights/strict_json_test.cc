@@ -2,7 +2,8 @@
 
 #include "model/files/file_notices.h"
 #include "model/files/json_node.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 
 #include <string>
 #include <vector>
@@ -55,7 +56,7 @@ TEST(StrictJson, DistinguishesTheKeysOfALargeObject) {
   EXPECT_EQ(parse_strict_json<ordered_json>(text).dump(), text);
   for (const std::string& key : {keys[2], keys[5], keys[1000], keys.back()}) {
     const std::string again = text.substr(0, text.size() - 1) + "," + json(key).dump() + ":1}";
-    EXPECT_NE(error_in(again).find("twice"), std::string::npos) << key;
+    EXPECT_CONTAINS(error_in(again), "twice") << key;
     EXPECT_NE(test::error_of<JsonError>([&] { parse_strict_json<ordered_json>(again); }), "") << key;
   }
 }

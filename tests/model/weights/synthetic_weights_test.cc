@@ -1,8 +1,10 @@
 #include "model/weights/synthetic/synthetic_weights.h"
 
 #include "model/weights/source/widen.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/weights/read_tensor.h"
+#include "tp/error.h"
 
 #include <bit>
 #include <cmath>

@@ -192,7 +192,7 @@ std::string error_of_loading(const std::filesystem::path& model, const std::file
                              const std::string& config) {
   Communicator& comm = test::world();
   const TwoPhaseReader columns(comm, kRoundBytes);
-  try {
+  return test::error_of<AgreedError>([&] {
     fail_together(comm, [&] {
       const std::unique_ptr<WeightSource> source = open_checkpoint(model);
       source->read_exactly(columns);
@@ -200,10 +200,7 @@ std::string error_of_loading(const std::filesystem::path& model, const std::file
       const Model decoder(make_spec(load_config(config.empty() ? model : std::filesystem::path(config))),
                           *source, {comm.rank(), comm.size()}, {});
     });
-  } catch (const AgreedError& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 TEST(TwoPhaseReading, EndsTogetherWhenARankCannotReadItsFile) {

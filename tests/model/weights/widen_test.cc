@@ -1,7 +1,5 @@
 #include "model/weights/source/widen.h"
 
-#include "tests/model/weights/checkpoint_files.h"
-
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,5 +1,8 @@
 #include "parallel/exchange/archive.h"
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,14 +45,10 @@ TEST(Archive, RejectsTruncatedBytesWithAdvice) {
   const std::string whole = to_archive(Message{"text", {1, 2, 3}});
   for (std::size_t size = 0; size < whole.size(); ++size) {
     Message received;
-    try {
-      from_archive(whole.substr(0, size), received);
-      FAIL() << "no error for " << size << " of " << whole.size() << " bytes";
-    } catch (const CommError& error) {
-      const std::string text = error.what();
-      EXPECT_EQ(text.find(fmt::format("cannot read a control message of {} bytes (", size)), 0U) << text;
-      EXPECT_NE(text.find("; do all ranks run the same version of the program?"), std::string::npos) << text;
-    }
+    const std::string text =
+        test::error_of<CommError>([&] { from_archive(whole.substr(0, size), received); });
+    EXPECT_EQ(text.find(fmt::format("cannot read a control message of {} bytes (", size)), 0U) << text;
+    EXPECT_CONTAINS(text, "; do all ranks run the same version of the program?");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "parallel/exchange/agreement.h"
 #include "parallel/exchange/collectives.h"
+#include "tests/error_of.h"
 #include "tests/mpi_test.h"
 #include "tp/internal/require.h"
 
@@ -93,17 +94,13 @@ TEST(RequireAgreement, PassesIfAllRanksHoldTheSame) {
 TEST(RequireAgreement, NamesTheFirstRankThatDiffersOnEveryRank) {
   Communicator& comm = test::world();
   for (std::size_t odd = 1; odd < comm.size(); ++odd) {
-    try {
-      require_agreement(comm, comm.rank() >= odd ? 0xbeef : 0xcafe, "the checkpoint in /models/x",
-                        "copy the same files to every host");
-      ADD_FAILURE() << "no error";
-    } catch (const CommError& error) {
-      EXPECT_EQ(
-          error.what(),
-          fmt::format("the ranks disagree about the checkpoint in /models/x: rank 0 has "
-                      "000000000000cafe, rank {} has 000000000000beef; copy the same files to every host",
-                      odd));
-    }
+    EXPECT_EQ(test::error_of<CommError>([&] {
+                require_agreement(comm, comm.rank() >= odd ? 0xbeef : 0xcafe, "the checkpoint in /models/x",
+                                  "copy the same files to every host");
+              }),
+              fmt::format("the ranks disagree about the checkpoint in /models/x: rank 0 has "
+                          "000000000000cafe, rank {} has 000000000000beef; copy the same files to every host",
+                          odd));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "parallel/machine/link_loss.h"
 
+#include "tests/expect_contains.h"
+
 #include <map>
 #include <string>
 
@@ -32,10 +34,9 @@ TEST(LinkLoss, IsNoticedTooLateWithoutTheOptionsOfMpirun) {
   for (const Parameters& parameters : {Parameters(), without_probes, never}) {
     const LinkLoss loss = planned(8.0, parameters);
     EXPECT_EQ(loss.timeout, 8.0);
-    EXPECT_NE(loss.notice.find("--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca "
-                               "oob_tcp_keepalive_probes 3"),
-              std::string::npos)
-        << loss.notice;
+    EXPECT_CONTAINS(loss.notice,
+                    "--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca "
+                    "oob_tcp_keepalive_probes 3");
   }
 }
 
@@ -46,9 +47,7 @@ TEST(LinkLoss, IsNoticedByMpirunBeforeTheRanksEnd) {
   }
   const LinkLoss loss = planned(8.0, kQuick);
   EXPECT_EQ(loss.timeout, 15.0);
-  EXPECT_NE(loss.notice.find("`timeout` 8 becomes 15: mpirun notices a cut link after 11 s"),
-            std::string::npos)
-      << loss.notice;
+  EXPECT_CONTAINS(loss.notice, "`timeout` 8 becomes 15: mpirun notices a cut link after 11 s");
 }
 
 }  // namespace

@@ -24,7 +24,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <fmt/format.h>
 #include <omp.h>

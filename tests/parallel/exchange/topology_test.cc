@@ -4,10 +4,9 @@
 #include "parallel/exchange/collectives.h"
 #include "parallel/exchange/placement.h"
 #include "parallel/exchange/tracer.h"
+#include "tests/error_of.h"
 #include "tests/mpi_test.h"
 #include "tp/error.h"
-
-#include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -42,16 +41,14 @@ TEST(DivideIntoStages, GivesEachHostsRanksToOneStage) {
 
 TEST(DivideIntoStages, RefusesStagesOfDifferentSizes) {
   for (const std::size_t stages : {std::size_t{0}, std::size_t{3}, std::size_t{8}}) {
-    try {
-      divide_into_stages(ranks_on({{0, 1, 2, 3}}), stages);
-      FAIL() << stages;
-    } catch (const ConfigError& error) {
-      EXPECT_EQ(std::string(error.what()),
-                fmt::format(
-                    "cannot divide 4 ranks into {} pipeline stages: expected a number of stages that divides "
+    EXPECT_EQ(
+        test::error_of<ConfigError>([&] {
+          divide_into_stages(ranks_on({{0, 1, 2, 3}}), stages);
+        }),
+        fmt::format("cannot divide 4 ranks into {} pipeline stages: expected a number of stages that divides "
                     "the ranks evenly; choose another, or start other ranks",
-                    stages));
-    }
+                    stages))
+        << stages;
   }
 }
 

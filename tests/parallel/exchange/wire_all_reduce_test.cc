@@ -6,6 +6,7 @@
 #include "parallel/exchange/placement.h"
 #include "parallel/exchange/wire_choice.h"
 #include "tests/environment_variable.h"
+#include "tests/error_of.h"
 #include "tests/mpi_test.h"
 #include "tests/parallel/exchange/sent_values.h"
 #include "tests/reference/random.h"
@@ -13,7 +14,6 @@
 #include "tp/mpi.h"
 
 #include <bit>
-#include <string>
 
 #include <gtest/gtest.h>
 
@@ -143,14 +143,9 @@ TEST(PrepareWire, RefusesToRoundWhereEachRankSendsItsAddend) {
   const test::EnvironmentVariable variable("TP_ALL_REDUCE", "messages");
   Hosts hosts(comm, comm.rank() == 0 ? 1 : 0);
   hosts.sums.prepare_wire(WireType::f32);
-  try {
-    hosts.sums.prepare_wire(WireType::int8);
-    FAIL();
-  } catch (const ConfigError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "cannot send int8 between hosts: expected shared memory within each host, found none "
-              "(TP_ALL_REDUCE=messages); make /dev/shm larger, or use the wire type f32");
-  }
+  EXPECT_EQ(test::error_of<ConfigError>([&] { hosts.sums.prepare_wire(WireType::int8); }),
+            "cannot send int8 between hosts: expected shared memory within each host, found none "
+            "(TP_ALL_REDUCE=messages); make /dev/shm larger, or use the wire type f32");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Memory available within control groups, read from file trees like those of kernels and containers.
 #include "parallel/machine/available_memory.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "parallel/machine/control_groups.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <fstream>
 

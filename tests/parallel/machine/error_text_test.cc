@@ -1,5 +1,7 @@
 #include "parallel/machine/error_text.h"
 
+#include "tests/expect_contains.h"
+
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -12,7 +14,7 @@ namespace {
 
 TEST(ErrorText, SaysWhatToDoIfMemoryRanOut) {
   for (const char* part : {"out of memory; ", "more ranks", "`cache_tokens`", "ulimit -v"})
-    EXPECT_NE(std::string(error_text(std::bad_alloc())).find(part), std::string::npos) << part;
+    EXPECT_CONTAINS(std::string(error_text(std::bad_alloc())), part);
   EXPECT_STREQ(error_text(std::bad_array_new_length()), kRankOutOfMemory);
   EXPECT_STREQ(error_text(std::length_error("vector::reserve")), kRankOutOfMemory);
 }
@@ -20,7 +22,7 @@ TEST(ErrorText, SaysWhatToDoIfMemoryRanOut) {
 TEST(ErrorText, SaysWhatToDoIfNoThreadCanBeStarted) {
   // std::thread throws this error.
   const std::system_error error(std::make_error_code(std::errc::resource_unavailable_try_again));
-  EXPECT_NE(std::string(error_text(error)).find("cannot start a thread: "), std::string::npos);
+  EXPECT_CONTAINS(std::string(error_text(error)), "cannot start a thread: ");
   EXPECT_FALSE(is_out_of_memory(error));
 }
 

@@ -1,8 +1,7 @@
 #include "parallel/machine/mca_parameters.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
-#include <filesystem>
 #include <string>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "parallel/machine/numa.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,4 +1,5 @@
 // Ranks that are suspended, together or alone, for longer than the timeout.
+#include "tests/expect_contains.h"
 #include "tests/launch/process.h"
 
 #include <chrono>
@@ -32,7 +33,7 @@ TEST(SuspendedRanks, GoOnAfterAPauseThatIsLongerThanTheTimeout) {
   for (const pid_t rank : ranks) ASSERT_EQ(::kill(rank, SIGCONT), 0);
   const Finished finished = process.finish(60);
   EXPECT_EQ(finished.status, 0);
-  EXPECT_NE(finished.out.find("done"), std::string::npos) << finished.out;
+  EXPECT_CONTAINS(finished.out, "done");
   EXPECT_EQ(finished.err, "");
 }
 
@@ -42,7 +43,7 @@ TEST(StoppedRank, StillEndsTheOthersAfterTheTimeout) {
   ASSERT_EQ(::kill(process.rank(1), SIGSTOP), 0);
   const Finished finished = process.finish(60);
   EXPECT_NE(finished.status, 0);
-  EXPECT_NE(finished.err.find("for rank 1 (process "), std::string::npos) << finished.err;
+  EXPECT_CONTAINS(finished.err, "for rank 1 (process ");
 }
 
 // MPI_Init's watchdog starts again, too.

@@ -1,4 +1,5 @@
 // The cores and threads of ranks under every variable, mask and limit.
+#include "tests/expect_contains.h"
 #include "tests/launch/process.h"
 
 #include <filesystem>
@@ -61,9 +62,7 @@ std::size_t own_cores() {
   return cores;
 }
 
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks: " << part;
-}
+void expect_contains(const std::string& text, const std::string& part) { EXPECT_CONTAINS(text, part); }
 
 constexpr const char* kNoNotice = "";
 

@@ -1,5 +1,6 @@
 #include "parallel/shard/shard.h"
 
+#include "tests/error_of.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -12,12 +13,7 @@ namespace tp {
 namespace {
 
 std::string error_of(std::size_t heads, std::size_t kv_heads, std::size_t ranks) {
-  try {
-    shard_heads(heads, kv_heads, {0, ranks});
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_or_none<ConfigError>([&] { shard_heads(heads, kv_heads, {0, ranks}); });
 }
 
 TEST(SplitEvenly, CoversEverythingOnceInOrder) {

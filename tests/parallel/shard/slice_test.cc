@@ -2,7 +2,6 @@
 
 #include "tp/tensor.h"
 
-#include <cstdint>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -1,6 +1,8 @@
 #include "runtime/access/api_keys.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <string>
@@ -21,14 +23,10 @@ TEST(ApiKeys, HaveNames) {
 }
 
 TEST(ApiKeys, NameTheLineOfAMistakeAndNeverAKey) {
-  const auto error_of = [](const std::string& text) -> std::string {
-    try {
-      parse_api_keys(text, "keys");
-    } catch (const ConfigError& error) {
-      EXPECT_EQ(std::string(error.what()).find("s3cret"), std::string::npos) << error.what();
-      return error.what();
-    }
-    return "";
+  const auto error_of = [](const std::string& text) {
+    std::string error = test::error_of<ConfigError>([&] { parse_api_keys(text, "keys"); });
+    EXPECT_EQ(error.find("s3cret"), std::string::npos) << error;
+    return error;
   };
   EXPECT_EQ(error_of("anna:s3cret\n\nben:s3cret"),
             "keys: expected each key once, found the same key in lines 1 and 3");
@@ -45,7 +43,7 @@ TEST(ApiKeys, AreReadFromAFileOfLimitedSize) {
   EXPECT_EQ(name_of_key(read_api_keys(folder.write("keys", "anna:k1\n")), "k1"), "anna");
   EXPECT_THROW(read_api_keys(folder.path() / "none"), ConfigError);
   const std::string error = test::error_of<ConfigError>([&] { read_api_keys(folder.path()); });
-  EXPECT_NE(error.find("of --api-key-file: expected a file, found a folder"), std::string::npos) << error;
+  EXPECT_CONTAINS(error, "of --api-key-file: expected a file, found a folder");
   EXPECT_THROW(read_api_keys(folder.write("large", "anna:k1" + std::string(5 << 20, '\n'))), ConfigError);
 }
 

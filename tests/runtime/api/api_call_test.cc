@@ -4,6 +4,7 @@
 
 #include "runtime/api/api_error.h"
 #include "runtime/api/request_fields.h"
+#include "tests/expect_contains.h"
 #include "tp/error.h"
 
 #include <functional>
@@ -274,7 +275,7 @@ TEST(ApiCall, PutsItemsOfResponsesTogetherToMessages) {
                             {"type": "function", "function": {"name": "f"}}])"));
   EXPECT_EQ(call.namespaces.at("n__f").name, "f");
   ASSERT_EQ(call.warnings.size(), 1U);
-  EXPECT_NE(call.warnings.front().find("image_generation_call"), std::string::npos);
+  EXPECT_CONTAINS(call.warnings.front(), "image_generation_call");
 }
 
 // A client may write anything as a type.
@@ -283,7 +284,7 @@ TEST(ApiCall, WarningsAreFitForALog) {
       parse_body(R"({"input": "a", "tools": [{"type": "x\ny`\u001b[0m)" + std::string(500, 'z') + R"("}]})"));
   ASSERT_EQ(call.warnings.size(), 1U);
   EXPECT_LT(call.warnings.front().size(), 200U);
-  EXPECT_NE(call.warnings.front().find("x?y???0mz"), std::string::npos) << call.warnings.front();
+  EXPECT_CONTAINS(call.warnings.front(), "x?y???0mz");
 }
 
 TEST(ApiCall, RefusalsHaveShortReasonsWithoutTexts) {
@@ -314,7 +315,7 @@ TEST(ApiCall, WarningsAreFew) {
     tools += std::string(i == 0 ? "" : ", ") + R"({"type": "type_)" + std::to_string(i % 500) + "\"}";
   const ApiCall call = read_responses_call(parse_body(R"({"input": "a", "tools": [)" + tools + "]}"));
   ASSERT_EQ(call.warnings.size(), 17U);
-  EXPECT_NE(call.warnings[15].find("type_15"), std::string::npos) << call.warnings[15];
+  EXPECT_CONTAINS(call.warnings[15], "type_15");
   EXPECT_EQ(call.warnings[16], "`tools`: tools of other types were left out, too");
 }
 

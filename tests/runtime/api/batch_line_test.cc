@@ -1,7 +1,8 @@
 #include "runtime/api/batch_line.h"
 
 #include "runtime/api/request_fields.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tp/error.h"
 
 #include <gtest/gtest.h>
@@ -228,12 +229,7 @@ TEST(RequestFields, KeepTheOrderOfASchemasProperties) {
 TEST(RequestFields, RefuseSeveralConstraintsAndWrongTypes) {
   Request request;
   const auto error_of = [&](const json& fields) {
-    try {
-      set_fields(fields, request);
-    } catch (const RequestError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of<RequestError>([&] { set_fields(fields, request); });
   };
   EXPECT_CONTAINS(error_of({{"regex", "a"}, {"choice", {"a"}}}),
                   "expected one of choice, grammar, json_object");

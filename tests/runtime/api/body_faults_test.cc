@@ -1,5 +1,6 @@
 // Errors about bodies that are not JSON use our words, not those of the JSON library.
 #include "runtime/api/api_call.h"
+#include "tests/error_of.h"
 
 #include <string>
 
@@ -9,12 +10,7 @@ namespace tp::test {
 namespace {
 
 std::string fault_of(const std::string& body) {
-  try {
-    parse_body(body);
-  } catch (const RequestError& error) {
-    return error.what();
-  }
-  return "it was accepted";
+  return error_of<RequestError>([&] { parse_body(body); });
 }
 
 TEST(BodyFaults, AreSentencesWithTheirPlace) {

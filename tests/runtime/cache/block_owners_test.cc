@@ -10,7 +10,6 @@
 namespace tp {
 namespace {
 
-using test::Blocks;
 using test::run;
 using test::table_of;
 using test::Tokens;

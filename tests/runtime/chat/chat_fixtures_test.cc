@@ -1,5 +1,6 @@
 // Chat templates of published models: rendered calls are read back.
 #include "runtime/chat/message_reader.h"
+#include "tests/expect_contains.h"
 #include "tests/runtime/chat/chat_fixture.h"
 #include "tests/runtime/chat/read_messages.h"
 
@@ -92,13 +93,13 @@ TEST(ChatFixtures, EveryTemplateRendersToolsCallsAndResults) {
   for (const auto& file : chat_fixtures()) {
     SCOPED_TRACE(file.filename().string());
     const ChatFixture fixture(file);
-    EXPECT_NE(fixture.render(Json::array({user()}), true).find("get_weather"), std::string::npos);
+    EXPECT_CONTAINS(fixture.render(Json::array({user()}), true), "get_weather");
     const Json call = Json::array({kCalls[0]});
     const Json result = {
         {"role", "tool"}, {"name", "get_weather"}, {"tool_call_id", "abcdefghi"}, {"content", "sunny"}};
     const std::string text = fixture.render(Json::array({user(), assistant_with(call), result}), true);
-    EXPECT_NE(text.find("rich"), std::string::npos) << text;
-    EXPECT_NE(text.find("sunny"), std::string::npos) << text;
+    EXPECT_CONTAINS(text, "rich");
+    EXPECT_CONTAINS(text, "sunny");
   }
 }
 

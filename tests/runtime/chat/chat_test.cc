@@ -1,7 +1,8 @@
 // The public interface for conversations: tp/chat.h.
 #include "tp/chat.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tp/error.h"
 #include "tp/run.h"

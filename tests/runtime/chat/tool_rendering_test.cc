@@ -2,6 +2,7 @@
 #include "runtime/chat/tool_rendering.h"
 
 #include "runtime/chat/message_order.h"
+#include "tests/expect_contains.h"
 #include "tests/runtime/chat/chat_fixture.h"
 #include "tp/error.h"
 
@@ -236,9 +237,8 @@ TEST(MessageOrder, NothingIsLostIfTheTemplateRejectsOrDropsMessages) {
     const Rendering rendered(rules.source);
     for (const Json& order : kOrders) {
       const std::string text = rendered(messages_of(order));
-      EXPECT_FALSE(text.starts_with("error")) << order << text;
-      for (const Json& pair : order)
-        EXPECT_NE(text.find(pair.at(1).get<std::string>()), std::string::npos) << order << text;
+      EXPECT_FALSE(text.starts_with("error")) << order;
+      for (const Json& pair : order) EXPECT_CONTAINS(text, pair.at(1).get<std::string>()) << order;
     }
   }
 }
@@ -258,9 +258,8 @@ TEST(MessageOrder, NothingIsLostInWholeTemplates) {
     const Rendering rendered(source);
     for (const Json& order : kOrders) {
       const std::string text = rendered(messages_of(order), {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
-      EXPECT_FALSE(text.starts_with("error")) << order << text;
-      for (const Json& pair : order)
-        EXPECT_NE(text.find(pair.at(1).get<std::string>()), std::string::npos) << order << text;
+      EXPECT_FALSE(text.starts_with("error")) << order;
+      for (const Json& pair : order) EXPECT_CONTAINS(text, pair.at(1).get<std::string>()) << order;
     }
   }
 }
@@ -286,7 +285,7 @@ TEST(MessageOrder, ChangesAsLittleAsTheTemplateNeeds) {
 // If the template rejects every order, it gets the client's order and gives the reason.
 TEST(MessageOrder, StaysTheClientsIfTheTemplateRejectsEveryOrder) {
   const Rendering rendered("{{ raise_exception('never ' ~ messages[0].role) }}");
-  EXPECT_NE(rendered(messages_of(kOrders.at(1))).find("never system"), std::string::npos);
+  EXPECT_CONTAINS(rendered(messages_of(kOrders.at(1))), "never system");
 }
 
 // Long conversations are rendered only once.

@@ -1,4 +1,5 @@
 // Compares regular expressions with PCRE2.
+#include "tests/expect_contains.h"
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
@@ -185,15 +186,6 @@ TEST(RegexConstraint, TakesAnchorsAtItsEnds) {
     EXPECT_TRUE(TextMatcher(Constraint(Regex{pattern})).matches("ab")) << pattern;
 }
 
-std::string error_of(const std::string& pattern) {
-  try {
-    grammar_of(Regex{pattern});
-  } catch (const RequestError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(RegexConstraint, RejectsUnsupportedSyntax) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"(a", "the regular expression: expected `)`, found its end at offset 2; correct it"},
@@ -213,8 +205,7 @@ TEST(RegexConstraint, RejectsUnsupportedSyntax) {
       {"\xFF", "the regular expression is not UTF-8"},
       {std::string(300, '('), "at most 200 nested groups"},
   };
-  for (const auto& [pattern, text] : cases)
-    EXPECT_NE(error_of(pattern).find(text), std::string::npos) << pattern << ": " << error_of(pattern);
+  for (const auto& [pattern, text] : cases) EXPECT_CONTAINS(error_of(Regex{pattern}), text) << pattern;
   EXPECT_THROW(TextMatcher(Constraint(Regex{"a[]b"})), RequestError);
 }
 

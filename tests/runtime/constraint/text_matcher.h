@@ -4,8 +4,11 @@
 #include "runtime/constraint/constraint_compiler.h"
 #include "runtime/constraint/grammar/automaton.h"
 #include "runtime/constraint/grammar/state_machine.h"
+#include "tests/error_of.h"
+#include "tp/error.h"
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -38,5 +41,10 @@ class TextMatcher {
   std::unique_ptr<Automaton> automaton_;
   StateMachine machine_;
 };
+
+// Returns the error of a constraint, or "no error".
+inline std::string error_of(const Constraint& constraint) {
+  return test::error_or_none<RequestError>([&] { TextMatcher matcher(constraint); });
+}
 
 }  // namespace tp::constraint

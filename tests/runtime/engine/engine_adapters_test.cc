@@ -1,4 +1,6 @@
 // Requests with adapters share steps with other requests, but no cached data.
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/store/store_run.h"
@@ -140,21 +142,14 @@ TEST_F(EngineAdapters, SearchesBeamsWithTheRequestsAdapter) {
 }
 
 TEST_F(EngineAdapters, NamesTheLoadedAdapters) {
-  const auto error_of = [](Engine& engine, Request request) -> std::string {
-    try {
-      engine.submit(std::move(request));
-      run_all(engine);
-      return "";
-    } catch (const RequestError& error) {
-      return error.what();
-    }
+  const auto error_of = [](Engine& engine, const Request& request) {
+    return test::error_of<RequestError>([&] { engine.submit(request); });
   };
   run_engine(comm_, options(), [&](Engine& engine) {
-    EXPECT_NE(error_of(engine, asked("french")).find("there is no adapter french: expected whole, half"),
-              std::string::npos);
+    EXPECT_CONTAINS(error_of(engine, asked("french")), "there is no adapter french: expected whole, half");
     Request unset = asked("");
     unset.adapter.reset();
-    EXPECT_NE(error_of(engine, unset).find("name one of whole, half"), std::string::npos);
+    EXPECT_CONTAINS(error_of(engine, unset), "name one of whole, half");
   });
   EngineOptions chosen = options();
   chosen.default_adapter = "half";
@@ -200,14 +195,8 @@ TEST_F(EngineAdapters, OfAnotherFormThanAModelWithFactorsAreRefused) {
   EngineOptions options{.model = reference::seeded_folder("logits", "falconh1")};
   options.adapters = {
       {.name = "other", .path = std::filesystem::path(TP_TEST_DATA) / "gguf_lora/lora-llama/adapter.gguf"}};
-  try {
-    run_engine(test::world(), options, [](Engine&) {});
-    ADD_FAILURE() << "the adapter was taken";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("expected a folder in PEFT's layout, found a GGUF file"),
-              std::string::npos)
-        << error.what();
-  }
+  EXPECT_CONTAINS(test::error_of<Error>([&] { run_engine(test::world(), options, [](Engine&) {}); }),
+                  "expected a folder in PEFT's layout, found a GGUF file");
 }
 
 }  // namespace

@@ -15,7 +15,6 @@ using test::Continuation;
 using test::Continuations;
 using test::greedy_request;
 using test::ModelFolder;
-using test::run_all;
 using test::run_alone;
 using test::run_engine;
 

@@ -1,11 +1,11 @@
 // Errors of opening a model or serving a request: all ranks report the same text, and no rank hangs.
 #include "parallel/exchange/fail_together.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/engine/tiny_checkpoint.h"
 
-#include <limits>
-#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -38,12 +38,7 @@ class OwnDirectory {
 // Returns the error when this rank opens "model".
 std::string refusal(Communicator& comm, EngineOptions options = {}) {
   options.model = "model";
-  try {
-    run_engine(comm, options, [](Engine&) {});
-  } catch (const AgreedError& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::error_or_none<AgreedError>([&] { run_engine(comm, options, [](Engine&) {}); });
 }
 
 // Every rank creates the same checkpoint, which `damage` then changes.
@@ -164,9 +159,8 @@ TEST(EngineErrors, NameAnUnsupportedFamily) {
   Communicator& comm = test::world();
   const std::string text =
       refusal_after(comm, [](TinyCheckpoint& c) { c.config["architectures"] = {"RwkvForCausalLM"}; });
-  EXPECT_NE(text.find("config.json: models of the family RwkvForCausalLM are not supported; supported are "),
-            std::string::npos)
-      << text;
+  EXPECT_CONTAINS(text,
+                  "config.json: models of the family RwkvForCausalLM are not supported; supported are ");
 }
 
 TEST(EngineErrors, NameTheWrongFieldOfTheConfig) {
@@ -206,7 +200,7 @@ TEST(EngineErrors, NameAFileThatIsMissingOnOneRankOnly) {
     TinyCheckpoint().write("model");
     if (comm.rank() == poor) std::filesystem::remove("model/model.safetensors");
     const std::string text = refusal(comm);
-    EXPECT_NE(text.find("model.safetensors"), std::string::npos) << text;
+    EXPECT_CONTAINS(text, "model.safetensors");
     EXPECT_NE(text, "no error");
   }
   // Only rank 0 reads the config.
@@ -242,8 +236,8 @@ TEST(EngineErrors, NameTheRankWhoseFilesDiffer) {
     checkpoint.write("model");
     const std::string text = refusal(comm);
     EXPECT_EQ(text.find("the ranks disagree about the checkpoint in model: rank 0 has "), 0U) << text;
-    EXPECT_NE(text.find(fmt::format(", rank {} has ", odd)), std::string::npos) << text;
-    EXPECT_NE(text.find("; copy the same files to every host"), std::string::npos) << text;
+    EXPECT_CONTAINS(text, fmt::format(", rank {} has ", odd));
+    EXPECT_CONTAINS(text, "; copy the same files to every host");
   }
 }
 
@@ -335,14 +329,9 @@ TEST(EngineErrors, BidirectionalAttentionOfModelsWithIndexers) {
       request.max_tokens = 0;
       request.prompt_logits = true;
       request.bidirectional = true;
-      try {
-        engine.submit(request);
-        ADD_FAILURE() << name << " took the request";
-      } catch (const RequestError& error) {
-        EXPECT_NE(std::string(error.what()).find("has indexers, which choose among earlier tokens"),
-                  std::string::npos)
-            << error.what();
-      }
+      EXPECT_CONTAINS(test::error_of<RequestError>([&] { engine.submit(request); }),
+                      "has indexers, which choose among earlier tokens")
+          << name;
     });
   }
 }

@@ -6,11 +6,9 @@
 #include "tests/runtime/engine/cached_fixtures.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

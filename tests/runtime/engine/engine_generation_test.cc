@@ -4,7 +4,6 @@
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/mpi.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include <gtest/gtest.h>

@@ -13,7 +13,6 @@ namespace {
 using reference::Fixture;
 using test::Continuations;
 using test::greedy_request;
-using test::run_all;
 using test::run_engine;
 
 TEST(Engine, SleepsUntilAnotherThreadSubmits) {

@@ -1,11 +1,10 @@
 // Steps as two alternating half-batches: EngineOptions::two_batch_overlap changes only the times of sums over
 // ranks.
 #include "parallel/exchange/tracer.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/error.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 

@@ -1,6 +1,8 @@
 // Engines whose ranks are pipeline stages: with same_bits, all results match one rank's, and several steps
 // run at the same time.
 #include "model/config/config.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/engine/engine_run.h"
@@ -16,7 +18,6 @@ namespace {
 using reference::Fixture;
 using test::all_logits;
 using test::answers_to;
-using test::Continuation;
 using test::Continuations;
 using test::run_all;
 
@@ -175,17 +176,12 @@ TEST(EnginePipeline, RefusesStagesThatCannotBe) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const auto error = [&](std::size_t stages) {
-    try {
-      Engine engine(comm, {.model = fixture.folder, .threads = 1, .pipeline = stages});
-    } catch (const AgreedError& refused) {
-      return std::string(refused.what());
-    }
-    return std::string("no error");
+    return test::error_of<AgreedError>(
+        [&] { Engine engine(comm, {.model = fixture.folder, .threads = 1, .pipeline = stages}); });
   };
-  EXPECT_NE(error(comm.size() + 1).find("`pipeline` must divide the ranks evenly"), std::string::npos);
+  EXPECT_CONTAINS(error(comm.size() + 1), "`pipeline` must divide the ranks evenly");
   if (comm.size() > 2) {
-    EXPECT_NE(error(comm.size()).find("`pipeline` must be at most the 2 layers"), std::string::npos)
-        << error(comm.size());
+    EXPECT_CONTAINS(error(comm.size()), "`pipeline` must be at most the 2 layers");
   }
 }
 

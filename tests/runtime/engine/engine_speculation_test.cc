@@ -1,10 +1,10 @@
 // Draft tokens never change a text: for any request, the engine gives the same bits with and without them, on
 // any number of ranks and with every kind of layer.
+#include "tests/error_of.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
 #include "tp/error.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <string>
@@ -258,15 +258,10 @@ TEST(EngineSpeculation, RejectsAHistoryWithoutNgramDrafts) {
   for (const DraftKind drafts : {DraftKind::none, DraftKind::model}) {
     EngineOptions options{.model = reference::fixture("llama-gqa").folder};
     options.speculation = {.drafts = drafts, .draft_history = 100};
-    try {
-      Engine engine(test::world(), options);
-      ADD_FAILURE() << "a history that nobody reads was taken";
-    } catch (const AgreedError& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "cannot draft from earlier answers: expected `speculation` with ngram or auto, found a "
-                "`draft_history` of 100 tokens with another kind or none; choose ngram or auto, or leave "
-                "`draft_history` out");
-    }
+    EXPECT_EQ(test::error_of<AgreedError>([&] { Engine engine(test::world(), options); }),
+              "cannot draft from earlier answers: expected `speculation` with ngram or auto, found a "
+              "`draft_history` of 100 tokens with another kind or none; choose ngram or auto, or leave "
+              "`draft_history` out");
   }
 }
 
@@ -275,13 +270,9 @@ TEST(EngineSpeculation, RefusesTooManyTokens) {
   for (const std::size_t tokens : {std::size_t{0}, kMaxDraftTokens + 1}) {
     EngineOptions options{.model = fixture.folder};
     options.speculation = {.drafts = DraftKind::ngram, .tokens = tokens};
-    try {
-      Engine engine(test::world(), options);
-      ADD_FAILURE() << tokens << " tokens were taken";
-    } catch (const AgreedError& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "`speculation` must try 1..15 tokens ahead, found " + std::to_string(tokens));
-    }
+    EXPECT_EQ(test::error_of<AgreedError>([&] { Engine engine(test::world(), options); }),
+              "`speculation` must try 1..15 tokens ahead, found " + std::to_string(tokens))
+        << tokens;
   }
 }
 

@@ -5,7 +5,6 @@
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tp/error.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 
@@ -16,7 +15,6 @@ namespace {
 
 using test::greedy_request;
 using test::ModelFolder;
-using test::run_all;
 using test::run_alone;
 using test::run_engine;
 using test::Texts;

@@ -4,7 +4,6 @@
 #include "tests/model/layers/model_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
-#include "tp/mpi.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +13,6 @@ namespace {
 
 using test::greedy_request;
 using test::ModelFolder;
-using test::run_all;
 using test::run_alone;
 using test::run_engine;
 using test::Texts;

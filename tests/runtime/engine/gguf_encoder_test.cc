@@ -3,13 +3,13 @@
 #include "model/config/config.h"
 #include "model/weights/gguf/gguf_files.h"
 #include "runtime/text/embedder.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/model/weights/gguf_builder.h"
 #include "tests/model/weights/gguf_copy.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/json_file.h"
 #include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/engine_run.h"
+#include "tests/temporary_directory.h"
 
 #include <algorithm>
 

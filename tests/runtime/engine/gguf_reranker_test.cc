@@ -21,7 +21,6 @@ using reference::Fixture;
 using test::fits;
 using test::GgufBuilder;
 using test::GgufConversion;
-using test::le;
 using test::run_engine;
 using test::TemporaryDirectory;
 using test::TensorValues;

@@ -4,16 +4,18 @@
 #include "runtime/text/embedder.h"
 #include "runtime/text/probabilities.h"
 #include "runtime/text/ranking.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/encoder_fixture.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/engine/enough_heads.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <gtest/gtest.h>
 

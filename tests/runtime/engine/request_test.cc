@@ -1,5 +1,7 @@
 #include "tp/request.h"
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tp/error.h"
 
 #include <functional>
@@ -13,19 +15,10 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const RequestError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 void expect_error_names(const SamplingParams& params, std::string_view name) {
-  const std::string text = error_of([&] { params.validate(); });
-  EXPECT_NE(text.find(name), std::string::npos) << text;
-  EXPECT_NE(text.find("expected"), std::string::npos) << text;
+  const std::string text = test::error_or_none<RequestError>([&] { params.validate(); });
+  EXPECT_CONTAINS(text, name);
+  EXPECT_CONTAINS(text, "expected");
 }
 
 TEST(SamplingParams, DefaultsAndLimitsAreValid) {
@@ -52,7 +45,7 @@ TEST(SamplingParams, EveryValueOutOfRangeIsNamed) {
 }
 
 TEST(SamplingParams, ErrorNamesExpectedAndFoundValuesWithAdvice) {
-  EXPECT_EQ(error_of([] { SamplingParams{.top_p = 1.5F}.validate(); }),
+  EXPECT_EQ(test::error_or_none<RequestError>([] { SamplingParams{.top_p = 1.5F}.validate(); }),
             "cannot sample: `top_p` is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
 }
 
@@ -67,7 +60,7 @@ TEST(Request, EveryValueOutOfRangeIsNamed) {
     Request request;
     request.prompt = {1};
     spoil(request);
-    return error_of([&] { request.validate(); });
+    return test::error_or_none<RequestError>([&] { request.validate(); });
   };
   const auto names = [](const std::string& text, std::string_view name) {
     return text.find(name) != text.npos;
@@ -91,7 +84,7 @@ TEST(Request, BoundsTheListsThatCostTimeForEachToken) {
     Request request;
     request.prompt = {1};
     spoil(request);
-    return error_of([&] { request.validate(); });
+    return test::error_or_none<RequestError>([&] { request.validate(); });
   };
   const std::vector<TokenId> ids(1025, 5);
   EXPECT_EQ(error_after([&](Request& r) { r.bad_words.assign(1025, "x"); }),

@@ -1,5 +1,7 @@
 // Texts of encoder-decoders in batches, with a cache for encoded inputs and decoder tokens.
 #include "model/config/config.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/name_of_fixture.h"
 #include "tests/runtime/engine/seq2seq_run.h"
@@ -168,37 +170,26 @@ TEST_P(Seq2SeqGeneration, RejectsUnsupportedRequests) {
   run(
       [&](Engine& engine) {
         const auto error_of = [&](const Request& request) {
-          try {
-            engine.submit(request);
-          } catch (const RequestError& error) {
-            return std::string(error.what());
-          }
-          return std::string("no error");
+          return test::error_of<RequestError>([&] { engine.submit(request); });
         };
         Request request = greedy_seq2seq(fixture_.input.ids, 4);
-        EXPECT_NE(error_of(request).find("expected decoder_start_token_id in config.json or"),
-                  std::string::npos)
-            << error_of(request);
+        EXPECT_CONTAINS(error_of(request), "expected decoder_start_token_id in config.json or");
         request.decoder_prompt = {300};
         EXPECT_EQ(error_of(request),
                   "decoder_prompt has token id 300, but the vocabulary has the ids 0 to 255; is it this "
                   "model's prompt?");
         request.decoder_prompt = {1};
         request.prompt.assign(600, 5);
-        EXPECT_NE(error_of(request).find("the input has 600 tokens but the encoder reads at most "),
-                  std::string::npos)
-            << error_of(request);
+        EXPECT_CONTAINS(error_of(request), "the input has 600 tokens but the encoder reads at most ");
         request.prompt = fixture_.input.ids;
         request.decoder_prompt.assign(600, 5);
-        EXPECT_NE(error_of(request).find("decoder_prompt has 600 tokens but a text has at most "),
-                  std::string::npos)
-            << error_of(request);
+        EXPECT_CONTAINS(error_of(request), "decoder_prompt has 600 tokens but a text has at most ");
         Request score;
         score.prompt = fixture_.input.ids;
         score.decoder_prompt = {1};
         score.max_tokens = 0;
         score.score_from = 1;
-        EXPECT_NE(error_of(score).find("cannot score a text: "), std::string::npos) << error_of(score);
+        EXPECT_CONTAINS(error_of(score), "cannot score a text: ");
       },
       {.model = model.path(), .block_size = 8});
 }

@@ -3,7 +3,6 @@
 #include "tests/reference/random.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/engine/tiny_checkpoint.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +13,6 @@
 namespace tp {
 namespace {
 
-using test::Continuation;
 using test::Continuations;
 using test::greedy_request;
 using test::run_engine;

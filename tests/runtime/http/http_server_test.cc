@@ -2,15 +2,14 @@
 
 #include "runtime/http/http_server.h"
 
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/runtime/http/http_server_under_test.h"
 #include "tests/serve/http_client.h"
 #include "tp/error.h"
 
-#include <atomic>
 #include <chrono>
-#include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,9 +59,9 @@ TEST(HttpServer, StreamsPieceByPiece) {
   client.send(request_text("GET", "/stream"));
   const auto stream = test.stream();
   stream->write("one\n\n");
-  EXPECT_NE(client.read_until("one\n\n").find("one"), std::string::npos);
+  EXPECT_CONTAINS(client.read_until("one\n\n"), "one");
   stream->write("two\n\n");
-  EXPECT_NE(client.read_until("two\n\n").find("two"), std::string::npos);
+  EXPECT_CONTAINS(client.read_until("two\n\n"), "two");
   stream->end_stream();
   const HttpReply reply = client.read();
   EXPECT_EQ(reply.body, "one\n\ntwo\n\n");
@@ -108,7 +107,7 @@ TEST(HttpServer, RefusesBodiesThatAreTooLarge) {
   ServerUnderTest test({.body_bytes = 1000});
   const HttpReply announced = post_text(test.port(), "/a", std::string(1001, 'x'));
   EXPECT_EQ(announced.status, 413);
-  EXPECT_NE(announced.body.find("1000 bytes"), std::string::npos) << announced.body;
+  EXPECT_CONTAINS(announced.body, "1000 bytes");
   HttpClient client(test.port());
   client.send("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
   client.send("7d0\r\n" + std::string(2000, 'x') + "\r\n0\r\n\r\n");
@@ -132,7 +131,7 @@ TEST(HttpServer, RefusesABodyWithoutRoomInMemory) {
   client.end_sending();
   const HttpReply reply = client.read();
   EXPECT_EQ(reply.status, 503);
-  EXPECT_NE(reply.body.find("no memory for this request"), std::string::npos) << reply.body;
+  EXPECT_CONTAINS(reply.body, "no memory for this request");
   EXPECT_EQ(post_text(test.port(), "/a", "small").body, "POST /a small") << "others are answered";
 }
 
@@ -153,7 +152,7 @@ TEST(HttpServer, LetsAClientSendTheBodyItAnnounced) {
   ServerUnderTest test;
   HttpClient client(test.port());
   client.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
-  EXPECT_NE(client.read_until("100 Continue\r\n\r\n").find("100 Continue"), std::string::npos);
+  EXPECT_CONTAINS(client.read_until("100 Continue\r\n\r\n"), "100 Continue");
   client.send("body");
   EXPECT_EQ(client.read().body, "POST /a body");
 }
@@ -284,8 +283,8 @@ TEST(HttpServer, ReservesNoMoreThanAPathsOwnLimit) {
   EXPECT_EQ(post_text(test.port(), "/small", std::string(10, 'x')).status, 200);
   const HttpReply announced = post_text(test.port(), "/small", std::string(11, 'x'));
   EXPECT_EQ(announced.status, 413);
-  EXPECT_NE(announced.body.find("at most 10 bytes"), std::string::npos) << announced.body;
-  EXPECT_NE(announced.body.find("found 11"), std::string::npos) << announced.body;
+  EXPECT_CONTAINS(announced.body, "at most 10 bytes");
+  EXPECT_CONTAINS(announced.body, "found 11");
   const std::string in_chunks = "POST /small HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   HttpClient large(test.port());
   large.send(in_chunks + "b\r\n" + std::string(11, 'x') + "\r\n0\r\n\r\n");
@@ -350,12 +349,8 @@ TEST(HttpServer, AnswersForAHandlerThatForgetsTo) {
 
 TEST(HttpServer, NamesTheAddressThatItCannotUse) {
   ServerUnderTest test;
-  try {
-    HttpServer second({.port = test.port()});
-    FAIL() << "two servers listen at one port";
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("Address already in use"), std::string::npos) << error.what();
-  }
+  EXPECT_CONTAINS(error_of<ConfigError>([&] { HttpServer second({.port = test.port()}); }),
+                  "Address already in use");
   EXPECT_THROW(HttpServer({.host = "203.0.113.7", .port = 0}), ConfigError);
 }
 

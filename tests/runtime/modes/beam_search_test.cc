@@ -3,12 +3,14 @@
 
 #include "model/config/config.h"
 #include "runtime/modes/beam_run.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/log_softmax.h"
 #include "tests/runtime/engine/seq2seq_run.h"
 #include "tests/runtime/scheduling/leader_run.h"
+#include "tp/error.h"
 
 #include <cmath>
 #include <map>
@@ -222,12 +224,7 @@ TEST(BeamSearch, RejectsConflictingSettings) {
     request.sampling.temperature = 0.0F;
     request.beam_search = BeamSearch{.beams = 4};
     change(request);
-    try {
-      request.validate();
-    } catch (const RequestError& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
+    return test::error_or_none<RequestError>([&] { request.validate(); });
   };
   EXPECT_EQ(error_of([](Request&) {}), "no error");
   EXPECT_EQ(error_of([](Request& request) { request.beam_search->beams = 0; }),

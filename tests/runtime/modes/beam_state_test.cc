@@ -4,7 +4,6 @@
 #include "tests/reference/beam_search.h"
 
 #include <cmath>
-#include <map>
 #include <random>
 
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include "runtime/modes/unmasked_text.h"
 #include "tp/error.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,6 @@
 // Every diffusion language model's fixture: logits, and the token ids at every call of the model.
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/diffusion_fixture.h"
 #include "tests/runtime/modes/diffusion_run.h"
@@ -199,15 +201,10 @@ TEST_P(DiffusionFamily, RejectsUnsupportedRequests) {
       Request request = request_of(fixture_, fixture_.cases.front());
       request.unmasking.emplace();
       change(request);
-      try {
-        engine.submit(request);
-      } catch (const RequestError& error) {
-        return error.what();
-      }
-      return "";
+      return test::error_of<RequestError>([&] { engine.submit(request); });
     };
     const auto expect = [&](const std::string& found, const std::string& part) {
-      EXPECT_NE(found.find(part), std::string::npos) << found;
+      EXPECT_CONTAINS(found, part);
     };
     expect(refusal([](Request& request) { request.unmasking->steps = -1; }), "`steps` is -1");
     expect(refusal([](Request& request) { request.unmasking->steps = 1 << 20; }), "`steps`");

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
-#include <limits>
-#include <optional>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -275,7 +273,7 @@ TEST_P(UnmaskCaches, AreReleasedByATextWhoseLogitsAreNotFinite) {
     std::map<int, Received> received;
     engine.submit(request(1), teller(received));
     while (engine.has_work()) engine.step();
-    EXPECT_NE(received[0].error.find("not finite"), std::string::npos) << received[0].error;
+    EXPECT_CONTAINS(received[0].error, "not finite");
     EXPECT_EQ(engine.status().used_blocks, 0U);
   });
 }
@@ -300,15 +298,8 @@ TEST_P(UnmaskCaches, AreRefusedByAnEngineWithoutMemoryForThem) {
   run({}, [&](Engine& engine) {
     Request one = request(1);
     one.unmasking->cache = cache_;
-    try {
-      engine.submit(one);
-      ADD_FAILURE() << "it was not refused";
-    } catch (const RequestError& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find(fmt::format("`unmask_cache` {}: expected exact", name_of(cache_))),
-                std::string::npos)
-          << text;
-    }
+    const std::string text = test::error_of<RequestError>([&] { engine.submit(one); });
+    EXPECT_CONTAINS(text, fmt::format("`unmask_cache` {}: expected exact", name_of(cache_)));
   });
 }
 
@@ -323,15 +314,11 @@ INSTANTIATE_TEST_SUITE_P(All, UnmaskCaches,
 TEST(UnmaskCache, IsRejectedForModelsWithAnExactCacheOrNoCache) {
   Communicator& comm = test::world();
   const auto expect = [&](const std::filesystem::path& model, const std::string& part) {
-    try {
+    const std::string text = test::error_of<Error>([&] {
       const Engine engine(comm, {.model = model, .unmask_cache = UnmaskCache::prefix, .threads = 1});
-      ADD_FAILURE() << model << " was not refused";
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find("cannot approximate by `unmask_cache` prefix: expected"), std::string::npos)
-          << text;
-      EXPECT_NE(text.find(part), std::string::npos) << text;
-    }
+    });
+    EXPECT_CONTAINS(text, "cannot approximate by `unmask_cache` prefix: expected");
+    EXPECT_CONTAINS(text, part);
   };
   const DiffusionFixture sdar = reference::diffusion_fixture("sdar");
   expect(sdar.folder, "found SDARForCausalLM, whose finished blocks stay in the cache, which is exact");

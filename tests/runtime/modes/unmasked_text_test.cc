@@ -1,5 +1,6 @@
 #include "runtime/modes/unmasked_text.h"
 
+#include "tests/error_of.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -177,12 +178,7 @@ TEST(UnmaskedText, AlwaysComesToAnEnd) {
 }
 
 void expect_refusal(const Unmasking& asked, std::size_t tokens, const std::string& text) {
-  try {
-    plan_of({}, asked, tokens);
-    FAIL() << "no error";
-  } catch (const RequestError& error) {
-    EXPECT_EQ(error.what(), text);
-  }
+  EXPECT_EQ(test::error_of<RequestError>([&] { plan_of({}, asked, tokens); }), text);
 }
 
 TEST(UnmaskingPlan, RefusesNumbersThatCannotBeDividedEvenly) {

@@ -6,6 +6,7 @@
 #include "model/config/config.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "runtime/setup/measured_split.h"
+#include "tests/expect_contains.h"
 
 #include <gtest/gtest.h>
 
@@ -187,8 +188,7 @@ TEST_F(PredictionTest, FitsExactlyIfTheEngineWouldLoad) {
   cluster.memory = 100 << 20;
   const HostFit none = prediction(cluster).memory({1, 4});
   EXPECT_EQ(none.cache_tokens, 0U);
-  EXPECT_NE(none.refusal.find("cannot load the model: 2 ranks on host 0 would need"), std::string::npos)
-      << none.refusal;
+  EXPECT_CONTAINS(none.refusal, "cannot load the model: 2 ranks on host 0 would need");
 }
 
 TEST_F(PredictionTest, NamesTheFewestHosts) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <stdexcept>
 
 #include <gtest/gtest.h>
 

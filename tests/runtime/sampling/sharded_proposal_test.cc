@@ -4,7 +4,6 @@
 #include "tests/runtime/sampling/choice_on_ranks.h"
 
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <random>
 

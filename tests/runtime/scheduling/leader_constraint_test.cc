@@ -1,7 +1,8 @@
 // Constraints in the leader: masks and forced tokens, with a fake worker.
 #include "runtime/scheduling/leader.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
 #include "tests/runtime/scheduling/leader_run.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
 #include <regex>
@@ -134,12 +135,7 @@ TEST(LeaderConstraints, PreemptionAndThePrefixCacheChangeNothing) {
 TEST(LeaderConstraints, AreRejectedBeforeTheQueueIfUnsatisfiable) {
   ConstrainedRun run;
   const auto refusal = [&](Request request) -> std::string {
-    try {
-      run.add(std::move(request));
-    } catch (const RequestError& error) {
-      return error.what();
-    }
-    return "none";
+    return error_of<RequestError>([&] { run.add(std::move(request)); });
   };
   Request banned = held_to(constraint::Choice{{"yes"}});
   banned.sampling.logit_bias = {{'e' - ' ', -100.0F}};

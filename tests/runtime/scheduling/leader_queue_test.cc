@@ -1,5 +1,6 @@
 // The queue: limits, counting, cancellation, and the engine's sleep while the queue is empty.
 #include "runtime/scheduling/leader.h"
+#include "tests/error_of.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
@@ -68,14 +69,9 @@ TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
   run.step();
   run.add(prompt_of(4, 20), 3);
   run.add(prompt_of(6, 40), 3);
-  try {
-    run.add(prompt_of(1, 60), 3);
-    ADD_FAILURE() << "accepted";
-  } catch (const OverloadedError& error) {
-    EXPECT_TRUE(std::string(error.what())
-                    .starts_with("cannot queue the request: 10 prompt tokens wait already, of at most 10;"))
-        << error.what();
-  }
+  const std::string error = test::error_of<OverloadedError>([&] { run.add(prompt_of(1, 60), 3); });
+  EXPECT_TRUE(error.starts_with("cannot queue the request: 10 prompt tokens wait already, of at most 10;"))
+      << error;
   EXPECT_EQ(run.leader.status().queued_prompt_tokens, 10U);
   run.run();
   const RequestId longest = run.add(prompt_of(20), 3);     // begins immediately

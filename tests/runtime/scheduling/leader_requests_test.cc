@@ -1,5 +1,6 @@
 // Events that the leader's requests receive, without ranks, MPI or a model.
 #include "runtime/scheduling/leader.h"
+#include "tests/error_of.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
 
@@ -186,14 +187,9 @@ TEST(Leader, ComputesABidirectionalPromptInOneStepWithOtherRequests) {
 
 TEST(Leader, RejectsBidirectionalPromptsThatMayNeverFitIntoAStep) {
   LeaderRun run(64, 4, limits_of(80, 3));
-  try {
-    run.add(bidirectional(prompt_of(79)));
-    ADD_FAILURE() << "accepted";
-  } catch (const TooLongError& error) {
-    EXPECT_STREQ(error.what(),
-                 "prompt has 79 tokens, but bidirectional attention computes it in one step, which has at "
-                 "most 78; raise `prefill_chunk`, or lower `max_sequences`");
-  }
+  EXPECT_EQ(test::error_of<TooLongError>([&] { run.add(bidirectional(prompt_of(79))); }),
+            "prompt has 79 tokens, but bidirectional attention computes it in one step, which has at "
+            "most 78; raise `prefill_chunk`, or lower `max_sequences`");
   EXPECT_FALSE(run.leader.has_work());
 }
 

@@ -1,10 +1,9 @@
 // Recurrent layers: each sequence has its own state and may begin with a snapshot of another sequence. States
 // and snapshots stay within their slots.
 #include "runtime/cache/snapshots.h"
+#include "tests/error_of.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
-
-#include <algorithm>
 
 #include <gtest/gtest.h>
 
@@ -184,14 +183,9 @@ TEST(LeaderStates, RefuseBidirectionalAttention) {
   request.max_tokens = 0;
   request.prompt_logits = true;
   request.bidirectional = true;
-  try {
-    run.add(request);
-    FAIL() << "no error";
-  } catch (const RequestError& error) {
-    EXPECT_STREQ(error.what(),
-                 "bidirectional attention was asked for, but model has recurrent layers, in which a token "
-                 "sees only earlier tokens; use causal attention");
-  }
+  EXPECT_EQ(test::error_of<RequestError>([&] { run.add(request); }),
+            "bidirectional attention was asked for, but model has recurrent layers, in which a token "
+            "sees only earlier tokens; use causal attention");
 }
 
 }  // namespace

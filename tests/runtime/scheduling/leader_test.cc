@@ -277,7 +277,6 @@ TEST(Leader, KeepsTheBlocksOfStepsInFlightInAFullCache) {
   LeaderRun run(6, 4, limits_of(8, 4));
   const RequestId first = run.add(prompt_of(8, 0), 12);
   const RequestId second = run.add(prompt_of(8, 50), 12);
-  std::vector<Forward> planned;
   while (run.leader.has_work()) {
     ASSERT_LT(run.steps, 1000U);
     while (run.in_flight() < 2 && !run.plan().tokens.empty()) continue;

@@ -1,9 +1,8 @@
 // How many blocks sequences own if layers have windows, and that sequences still find everything they attend
 // to.
+#include "tests/error_of.h"
 #include "tests/runtime/scheduling/leader_run.h"
 #include "tp/error.h"
-
-#include <algorithm>
 
 #include <gtest/gtest.h>
 
@@ -48,15 +47,10 @@ TEST(LeaderWindow, RejectsRequestsThatDoNotFitNextToTheWindow) {
   LeaderRun run(10, 4, limits_of(8, 1), {std::nullopt, 10});
   run.add(prompt_of(19), 1);
   run.run();
-  try {
-    run.add(prompt_of(20), 1);
-    FAIL() << "no error";
-  } catch (const TooLongError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "prompt and continuation have up to 21 tokens but the cache has room for 20; lower `max_tokens` or "
-        "raise `cache_tokens`");
-  }
+  EXPECT_EQ(
+      test::error_of<TooLongError>([&] { run.add(prompt_of(20), 1); }),
+      "prompt and continuation have up to 21 tokens but the cache has room for 20; lower `max_tokens` or "
+      "raise `cache_tokens`");
 }
 
 TEST(LeaderWindow, SharesALongPromptWhoseWindowIsCached) {

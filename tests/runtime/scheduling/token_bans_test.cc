@@ -1,7 +1,5 @@
 #include "runtime/scheduling/token_bans.h"
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 namespace tp {

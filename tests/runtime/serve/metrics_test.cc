@@ -3,6 +3,7 @@
 #include "runtime/serve/histogram.h"
 #include "runtime/serve/rate_meter.h"
 #include "runtime/serve/worker_pool.h"
+#include "tests/expect_contains.h"
 
 #include <atomic>
 #include <chrono>
@@ -58,7 +59,7 @@ TEST(Metrics, CountsRequestsByTheirEnd) {
         "tpinfer:time_to_first_token_seconds_count{model_name=\"a \\\"model\\\"\"} 1\n",
         "tpinfer:inter_token_latency_seconds_count{",
         "tpinfer:e2e_request_latency_seconds_count{model_name=\"a \\\"model\\\"\"} 1\n"})
-    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+    EXPECT_CONTAINS(text, line);
 }
 
 TEST(Metrics, CountRequestsByTheNamesOfKeys) {
@@ -74,7 +75,7 @@ TEST(Metrics, CountRequestsByTheNamesOfKeys) {
                            "tpinfer:user_prompt_tokens_total{model_name=\"m\",user=\"anna\"} 20\n",
                            "tpinfer:user_requests_total{model_name=\"m\",user=\"ben\"} 2\n",
                            "tpinfer:user_generation_tokens_total{model_name=\"m\",user=\"ben\"} 3\n"})
-    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+    EXPECT_CONTAINS(text, line);
   EXPECT_EQ(text.find("carla"), std::string::npos) << "refusals cost nothing";
 }
 
@@ -83,7 +84,7 @@ TEST(Metrics, CountSnapshotsIfAModelHasStates) {
   for (const char* line :
        {"tpinfer:state_slots{model_name=\"m\"} 64\n", "tpinfer:state_snapshots{model_name=\"m\"} 5\n",
         "tpinfer:state_snapshot_hits_total{model_name=\"m\"} 7\n"})
-    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+    EXPECT_CONTAINS(text, line);
   EXPECT_EQ(Metrics().text("m", {}, true).find("state_"), std::string::npos);
 }
 
@@ -101,7 +102,7 @@ TEST(Metrics, CountDraftTokensByTheirPlace) {
         "tpinfer:spec_decode_num_accepted_tokens_total{model_name=\"m\"} 3\n",
         "tpinfer:spec_decode_num_draft_tokens_per_pos_total{model_name=\"m\",position=\"1\"} 2\n",
         "tpinfer:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"m\",position=\"0\"} 2\n"})
-    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+    EXPECT_CONTAINS(text, line);
   EXPECT_EQ(text.find("position=\"2\""), std::string::npos);
 }
 

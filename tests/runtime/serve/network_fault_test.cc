@@ -1,7 +1,5 @@
 #include "runtime/http/network_fault.h"
 
-#include <string>
-
 #include <boost/asio/error.hpp>
 #include <boost/beast/http/error.hpp>
 #include <gtest/gtest.h>

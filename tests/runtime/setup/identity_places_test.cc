@@ -9,10 +9,11 @@
 #include "parallel/machine/file_text.h"
 #include "runtime/setup/model_identity.h"
 #include "runtime/store/files/store_fingerprint.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/runtime/setup/invert_bit.h"
+#include "tests/temporary_directory.h"
 #include "tp/version.h"
 
 #include <cstddef>
@@ -107,14 +108,14 @@ TEST(IdentityPlaces, KeepPackedWeightsForOneHashOfAllBytes) {
 // Two commits of one version differ. PlanAgreement compares the same text between ranks.
 TEST(IdentityPlaces, NameTheCommitAndTheOptionsOfTheBuild) {
   const std::string build = build_text();
-  EXPECT_NE(build.find("commit "), std::string::npos) << build;
-  EXPECT_NE(facts_of_store(reference::fixture("llama-gqa").folder).find(build), std::string::npos);
+  EXPECT_CONTAINS(build, "commit ");
+  EXPECT_CONTAINS(facts_of_store(reference::fixture("llama-gqa").folder), build);
   const TemporaryDirectory folder;
   PackedCache kept(folder.path(), {.model = "/models/some", .source = {1, 2}, .tp = {0, 1}});
   kept.rebuild();
   EXPECT_EQ(kept.finish(), "");
   const std::string bytes = file_text(folder.path() / folder.files().at(0));
-  EXPECT_NE(bytes.find(build), std::string::npos) << "the file's first page names the build";
+  EXPECT_CONTAINS(bytes, build) << "the file's first page names the build";
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "runtime/text/format_bytes.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/reference/fixture.h"
+#include "tp/error.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -3,10 +3,13 @@
 
 #include "model/weights/open_checkpoint.h"
 #include "parallel/exchange/fail_together.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/runtime/setup/invert_bit.h"
+#include "tests/temporary_directory.h"
+#include "tp/error.h"
 
 #include <chrono>
 #include <cstddef>
@@ -114,7 +117,7 @@ TEST_F(ModelIdentityOfCopies, IsNotReadFromAFileThatChangedAfterItWasOpened) {
   OpenModel model(copy());
   fs::last_write_time(weights_of(copy()), fs::file_time_type::clock::now());
   const std::string text = test::error_of<AgreedError>([&] { model.identity.read(); });
-  EXPECT_NE(text.find("do not change a model while it is loaded"), std::string::npos) << text;
+  EXPECT_CONTAINS(text, "do not change a model while it is loaded");
 }
 
 }  // namespace

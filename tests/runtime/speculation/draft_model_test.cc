@@ -1,11 +1,11 @@
 // A draft model never changes a text. It agrees with the model as often as common noise allows, so a model
 // always agrees with itself.
 #include "parallel/machine/file_text.h"
+#include "tests/expect_contains.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/speculated_requests.h"
 #include "tp/error.h"
-#include "tp/mpi.h"
 
 #include <array>
 #include <filesystem>
@@ -172,8 +172,7 @@ void expect_refusal(const EngineOptions& options, const std::vector<std::string>
     ADD_FAILURE() << "accepted";
   } catch (const AgreedError& error) {
     EXPECT_EQ(error.kind(), ErrorKind::config);
-    for (const std::string& part : parts)
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    for (const std::string& part : parts) EXPECT_CONTAINS(std::string(error.what()), part);
   }
 }
 

@@ -5,16 +5,17 @@
 #include "model/weights/open_checkpoint.h"
 #include "runtime/setup/plan_agreement.h"
 #include "runtime/step/draft_model.h"
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/layers/model_under_test.h"
-#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/drafter_fixture.h"
 #include "tests/reference/json_file.h"
 #include "tests/runtime/engine/engine_run.h"
 #include "tests/runtime/speculation/gguf_drafter.h"
 #include "tests/runtime/speculation/speculated_requests.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <array>

@@ -10,8 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
-#include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

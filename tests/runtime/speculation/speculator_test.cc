@@ -2,11 +2,11 @@
 #include "runtime/speculation/speculator.h"
 
 #include "runtime/speculation/ngram_source.h"
+#include "tests/expect_contains.h"
 #include "tests/reference/random.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -58,7 +58,7 @@ TEST(CustomSource, WrongDraftsDoNotReachTheModel) {
                                     {{1}, {std::nan("")}}};
   for (const Draft& draft : wrong) {
     EXPECT_EQ(draft_by(draft), std::vector<TokenId>());
-    EXPECT_NE(failure.find("wrong drafts from `draft_source`"), std::string::npos) << failure;
+    EXPECT_CONTAINS(failure, "wrong drafts from `draft_source`");
   }
 }
 

@@ -1,4 +1,5 @@
 // Damaged stored prompts and folders that cannot be written: results equal those of computed prompts.
+#include "tests/expect_contains.h"
 #include "tests/runtime/store/store_run.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ void expect_recovery(const std::function<void(const std::filesystem::path&)>& ch
   on_ranks(test::world().size(), options, read, hooks);
   EXPECT_LE(notes.size(), 1U) << "one note of all ranks";
   EXPECT_EQ(notes.empty(), note.empty() || !test::world().is_root());
-  for (const std::string& text : notes) EXPECT_NE(text.find(note), std::string::npos) << text;
+  for (const std::string& text : notes) EXPECT_CONTAINS(text, note);
   // The engine has stored the prompt again.
   on_ranks(1, options, [&](Engine& engine) {
     expect_same(run_alone(engine, request), expected);
@@ -161,7 +162,7 @@ void expect_note(const std::filesystem::path& store, std::size_t restored, const
       },
       hooks);
   ASSERT_EQ(notes.size(), note.empty() ? 0U : 1U);
-  for (const std::string& text : notes) EXPECT_NE(text.find(note), std::string::npos) << text;
+  for (const std::string& text : notes) EXPECT_CONTAINS(text, note);
 }
 
 TEST(StoreFaults, AFullDiskStopsWritingWithOneNote) {
@@ -210,8 +211,7 @@ TEST(StoreFaults, ANewPromptAndAReadOnlyFolderGiveOneNoteOfAllRanks) {
   };
   on_ranks(test::world().size(), options, work, hooks);
   ASSERT_EQ(notes.size(), test::world().is_root() ? 1U : 0U);
-  for (const std::string& text : notes)
-    EXPECT_NE(text.find("Read-only file system"), std::string::npos) << text;
+  for (const std::string& text : notes) EXPECT_CONTAINS(text, "Read-only file system");
 }
 
 TEST(StoreFaults, AFolderThatVanishesStopsWritingWithOneNote) {

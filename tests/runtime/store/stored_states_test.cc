@@ -3,13 +3,11 @@
 #include "runtime/store/files/run_file.h"
 #include "tests/runtime/store/store_run.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace tp {
 namespace {

@@ -68,8 +68,6 @@ inline void query_to_bytes(const AttentionTile& tile, std::size_t row) {
 
 struct IntegerProducts {
   using Cache = Int8;
-  static constexpr bool kKeysAreRows = false;
-  static constexpr bool kInPairs = false;
   static constexpr bool kInIntegers = true;
 
   static void round_query(const AttentionTile& tile) {

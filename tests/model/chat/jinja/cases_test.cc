@@ -1,8 +1,6 @@
 // Compares every part of the language with Jinja2's results for the same templates.
 #include "tests/model/chat/jinja/rendering.h"
 
-#include <filesystem>
-
 namespace tp::jinja {
 namespace {
 

@@ -1,4 +1,5 @@
 // The chat templates of real model families, rendered by two other engines.
+#include "tests/expect_contains.h"
 #include "tests/model/chat/jinja/rendering.h"
 
 #include <filesystem>
@@ -23,7 +24,7 @@ TEST(ChatTemplates, RenderLikeOtherEnginesForRealModels) {
       if (c.contains("tools")) variables["tools"] = c.at("tools");
       const std::string text = rendered(fixture.at("chat_template"), variables);
       if (c.contains("error"))
-        EXPECT_NE(text.find("refuses this: " + c.at("error").get<std::string>()), std::string::npos) << text;
+        EXPECT_CONTAINS(text, "refuses this: " + c.at("error").get<std::string>());
       else
         EXPECT_EQ(text, c.at("rendered").get<std::string>());
     }

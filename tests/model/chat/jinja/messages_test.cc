@@ -1,4 +1,6 @@
 // Error messages, and the intended differences from Jinja2.
+#include "tests/error_of.h"
+#include "tests/expect_contains.h"
 #include "tests/model/chat/jinja/rendering.h"
 
 namespace tp::jinja {
@@ -6,12 +8,7 @@ namespace {
 
 template <class E>
 std::string message_of(const std::string& source, const Json& variables = Json::object()) {
-  try {
-    Template(source, "DIR/tokenizer_config.json").render(variables);
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "no such error";
+  return test::error_of<E>([&] { Template(source, "DIR/tokenizer_config.json").render(variables); });
 }
 
 TEST(JinjaErrors, NameThePlaceInTheTemplate) {
@@ -34,21 +31,18 @@ TEST(JinjaErrors, NameThePlaceInTheTemplate) {
 TEST(JinjaErrors, UnsupportedPartsAreNamed) {
   for (const char* statement :
        {"extends 'a'", "include 'a'", "import 'a' as b", "block a", "do x", "autoescape true"}) {
-    EXPECT_NE(
-        message_of<CheckpointError>("{% " + std::string(statement) + " %}").find("may not use the statement"),
-        std::string::npos)
+    EXPECT_CONTAINS(message_of<CheckpointError>("{% " + std::string(statement) + " %}"),
+                    "may not use the statement")
         << statement;
   }
-  EXPECT_NE(message_of<CheckpointError>("{{ f(*a) }}").find("arguments with * and **"), std::string::npos);
-  EXPECT_NE(message_of<CheckpointError>("{{ '\\N{DASH}' }}").find("by name"), std::string::npos);
-  EXPECT_NE(message_of<RequestError>("{{ 1|xmlattr }}").find("there is no filter 'xmlattr'"),
-            std::string::npos);
-  EXPECT_NE(message_of<RequestError>("{{ 1 is prime }}").find("there is no test 'prime'"), std::string::npos);
-  EXPECT_NE(message_of<RequestError>("{{ '%5d' % 1 }}").find("conversion %5"), std::string::npos);
-  EXPECT_NE(message_of<RequestError>("{{ '{:>5}'.format(1) }}").find("format field {:>5}"),
-            std::string::npos);
-  EXPECT_NE(message_of<RequestError>("{{ 2 ** 63 }}").find("64 bits"), std::string::npos);
-  EXPECT_NE(message_of<CheckpointError>("\xff").find("UTF-8"), std::string::npos);
+  EXPECT_CONTAINS(message_of<CheckpointError>("{{ f(*a) }}"), "arguments with * and **");
+  EXPECT_CONTAINS(message_of<CheckpointError>("{{ '\\N{DASH}' }}"), "by name");
+  EXPECT_CONTAINS(message_of<RequestError>("{{ 1|xmlattr }}"), "there is no filter 'xmlattr'");
+  EXPECT_CONTAINS(message_of<RequestError>("{{ 1 is prime }}"), "there is no test 'prime'");
+  EXPECT_CONTAINS(message_of<RequestError>("{{ '%5d' % 1 }}"), "conversion %5");
+  EXPECT_CONTAINS(message_of<RequestError>("{{ '{:>5}'.format(1) }}"), "format field {:>5}");
+  EXPECT_CONTAINS(message_of<RequestError>("{{ 2 ** 63 }}"), "64 bits");
+  EXPECT_CONTAINS(message_of<CheckpointError>("\xff"), "UTF-8");
 }
 
 TEST(JinjaLists, GrowThoughHuggingFaceForbidsIt) {

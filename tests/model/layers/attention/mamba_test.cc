@@ -11,7 +11,6 @@
 #include "tests/reference/random.h"
 #include "tp/mpi.h"
 
-#include <algorithm>
 #include <cmath>
 #include <span>
 #include <string>

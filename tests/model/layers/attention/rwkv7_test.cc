@@ -12,7 +12,6 @@
 #include "tests/reference/random.h"
 #include "tp/mpi.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <span>

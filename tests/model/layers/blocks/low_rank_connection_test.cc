@@ -6,7 +6,6 @@
 #include "tests/reference/random.h"
 
 #include <cmath>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,6 @@
 #include "tests/reference/random.h"
 #include "tp/mpi.h"
 
-#include <cmath>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -9,8 +9,6 @@
 #include "tests/reference/random.h"
 #include "tests/reference/stored_weights.h"
 
-#include <cstring>
-
 #include <gtest/gtest.h>
 
 namespace tp {

@@ -1,7 +1,7 @@
 // The folder of a fingerprint, which ranks share and other processes may remove.
 #include "runtime/store/files/store_folder.h"
 
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 
 #include <array>
 #include <barrier>

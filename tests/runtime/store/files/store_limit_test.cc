@@ -3,10 +3,9 @@
 
 #include "runtime/store/files/prompt_ids.h"
 #include "runtime/store/files/store_folder.h"
-#include "tests/model/weights/checkpoint_files.h"
+#include "tests/temporary_directory.h"
 #include "tp/error.h"
 
-#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
