@@ -78,7 +78,8 @@ Unigram unigram_of(const SentencePieceFile& file) {
 
 void SentencePieceModel::Library::encode(std::string_view piece, std::vector<TokenId>& out) const {
   std::vector<int> ids;
-  const auto status = processor->Encode(piece, &ids);
+  // SentencePiece that is built without Abseil has a string_view of its own.
+  const auto status = processor->Encode({piece.data(), piece.size()}, &ids);
   require<RequestError>(
       status.ok(), "cannot tokenize a text of {} bytes: SentencePiece says: {}; split it into smaller parts",
       piece.size(), status.ToString());

@@ -3,6 +3,7 @@
 #include "tests/error_of.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
+#include "tp/error.h"
 #include "tp/mpi.h"
 
 #include <cstring>
