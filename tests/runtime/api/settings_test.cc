@@ -82,7 +82,7 @@ TEST(Settings, SaltsAreShort) {
   Request request;
   set_fields({{"cache_salt", std::string(1024, 's')}}, request);
   EXPECT_EQ(request.cache_salt.size(), 1024U);
-  EXPECT_EQ(error_of<RequestError>([&] {
+  EXPECT_EQ(test::error_of<RequestError>([&] {
               set_fields({{"cache_salt", std::string(1025, 's')}}, request);
             }),
             "`cache_salt`: expected at most 1024 bytes, found 1025; use a hash of the text");

@@ -349,7 +349,7 @@ TEST(HttpServer, AnswersForAHandlerThatForgetsTo) {
 
 TEST(HttpServer, NamesTheAddressThatItCannotUse) {
   ServerUnderTest test;
-  EXPECT_CONTAINS(error_of<ConfigError>([&] { HttpServer second({.port = test.port()}); }),
+  EXPECT_CONTAINS(test::error_of<ConfigError>([&] { HttpServer second({.port = test.port()}); }),
                   "Address already in use");
   EXPECT_THROW(HttpServer({.host = "203.0.113.7", .port = 0}), ConfigError);
 }
