@@ -211,9 +211,8 @@ TEST(Tokenizer, GivesAnErrorForAPatternThatExplodes) {
   content["pre_tokenizer"] = {
       {"type", "Split"}, {"pattern", {{"Regex", "(a|aa)+$"}}}, {"behavior", "Isolated"}, {"invert", false}};
   const Tokenizer tokenizer = testing::load_tokenizer(content);
-  EXPECT_CONTAINS(
-      test::error_of<RequestError>([&] { tokenizer.encode(std::string(100, 'a') + "b", AddSpecial::no); }),
-      "(a|aa)+$");
+  const std::string text = std::string(100, 'a').append("b");
+  EXPECT_CONTAINS(test::error_of<RequestError>([&] { tokenizer.encode(text, AddSpecial::no); }), "(a|aa)+$");
 }
 
 // Processor time of encoding one line that repeats `unit`.
