@@ -33,8 +33,9 @@ std::size_t products_of(const ShortConvolutionSpec& spec, std::size_t channels) 
   return channels * (spec.conv_kernel + 2);
 }
 
-// A token reads the matrices of the last anchor and, on average, half of what has come since.
-constexpr double kScanPasses = 0.8;
+// A token reads the matrices of the last anchor and, on average, half of what has come since. Every 16th
+// token also writes the matrices. Together, that is as much as a whole state.
+constexpr double kScanPasses = 1.0;
 
 // `passes`: how often a token reads or writes the state.
 AttentionShape recurrent_shape(std::size_t products, std::size_t state_floats, double passes) {

@@ -303,9 +303,9 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   const json plan = inspected("256");
   EXPECT_EQ(plan.at("recurrent_layers"), 3);
   EXPECT_EQ(plan.at("states"), 64);
-  // A key head and two value heads have 3 inputs of the convolution and, for up to 63 tokens, keys and
-  // additions of 16 floats. Value heads also have 12 rows of 16, and 64 decays.
-  const int state = (3 * (2 * 12 + 2 * 12) + 2 * (12 * 16 + 64) + 3 * 63 * 16) * 4;
+  // A key head and two value heads have 3 inputs of the convolution and, for up to 15 tokens, keys and
+  // additions of 16 floats. Value heads also have 12 rows of 16, and 16 decays.
+  const int state = (3 * (2 * 12 + 2 * 12) + 2 * (12 * 16 + 16) + 3 * 15 * 16) * 4;
   EXPECT_EQ(plan.at("ranks").at(1).at("state_bytes"), 64 * 3 * state);
   // Two f32 values for every token of the other layer's KV head.
   EXPECT_EQ(plan.at("ranks").at(1).at("cache_bytes"), 256 * 2 * 16 * 4);
@@ -316,14 +316,14 @@ TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
   expect_success(convolutions);
   EXPECT_EQ(json::parse(convolutions.out).at("recurrent_layers"), 3);
   EXPECT_EQ(json::parse(convolutions.out).at("ranks").at(1).at("state_bytes"), 64 * 3 * 2 * 32 * 4);
-  // Each of four heads has 3 inputs of three convolutions, 12 rows of 16 and, for up to 63 tokens, keys,
+  // Each of four heads has 3 inputs of three convolutions, 12 rows of 16 and, for up to 15 tokens, keys,
   // decays and additions of 16.
   const Finished delta_attention =
       run(kNoMpirun, {"inspect", "--model", fixture_folder("kimilinear"), "--ranks", "2", "--json"});
   expect_success(delta_attention);
   EXPECT_EQ(json::parse(delta_attention.out).at("recurrent_layers"), 4);
   EXPECT_EQ(json::parse(delta_attention.out).at("ranks").at(1).at("state_bytes"),
-            64 * 4 * 4 * (3 * 3 * 12 + 12 * 16 + 3 * 63 * 16) * 4);
+            64 * 4 * 4 * (3 * 3 * 12 + 12 * 16 + 3 * 15 * 16) * 4);
   const Finished kimi = run(kNoMpirun, {"inspect", "--model", fixture_folder("kimilinear")});
   EXPECT_CONTAINS(kimi.out, "mixers                    Kimi delta attention, 8 heads, states of 12 x 12\n");
   const Finished text = run(kNoMpirun, {"inspect", "--model", fixture_folder("qwen3next")});

@@ -147,11 +147,11 @@ TEST(Qwen3Next, KeepsTheKeyHeadsOfItsValueHeads) {
   const ModelSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   // 4 value heads of 12 x 12, with rows of whole vectors, and 3 inputs of the convolution for 2 key heads and
-  // their value heads. For up to 63 tokens, key heads have keys, and value heads have additions and decays.
+  // their value heads. For up to 15 tokens, key heads have keys, and value heads have additions and decays.
   const auto floats = [&](TpRank tp) { return Model::shape_of(spec, *source, tp, {}).state_floats(); };
   const auto state = [](std::size_t key_heads, std::size_t value_heads) {
     const std::size_t conv = 3 * (2 * key_heads * 12 + value_heads * 12);
-    return (conv + 15) / 16 * 16 + value_heads * (12 * 16 + 64) + 63 * 16 * (key_heads + value_heads);
+    return (conv + 15) / 16 * 16 + value_heads * (12 * 16 + 16) + 15 * 16 * (key_heads + value_heads);
   };
   EXPECT_EQ(floats({0, 1}), (std::vector<std::size_t>{state(2, 4), state(2, 4), state(2, 4), 0}));
   EXPECT_EQ(floats({1, 2})[0], state(1, 2));

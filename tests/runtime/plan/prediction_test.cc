@@ -265,15 +265,15 @@ TEST_F(ContextPredictionTest, LayersWithChunksReadTheirChunk) {
   EXPECT_NEAR(cache_bytes(50999), kPosition * (3 * 1000 + 51000), 2 * 4 * kPosition);
 }
 
-TEST_F(ContextPredictionTest, RecurrentLayersReadMostOfTheirState) {
+TEST_F(ContextPredictionTest, RecurrentLayersReadTheirState) {
   set_model(
       R"("architectures": ["Qwen3NextForCausalLM"], "full_attention_interval": 4, "linear_conv_kernel_dim": 4,
                "linear_key_head_dim": 64, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
                "linear_value_head_dim": 64, "moe_intermediate_size": 64, "num_experts": 4,
                "num_experts_per_tok": 1, "shared_expert_intermediate_size": 64)");
   // Three layers have, for each of four heads, a matrix, the last three tokens of 512 channels, and for up to
-  // 63 tokens the keys of two heads and the decays and additions of four heads.
-  const double states = 3 * 0.8 * 4.0 * (4 * 64 * 64 + 3 * 512 + 63 * (2 * 64 + 4 * 64) + 4 * 64);
+  // 15 tokens the keys of two heads and the decays and additions of four heads.
+  const double states = 3 * 4.0 * (4 * 64 * 64 + 3 * 512 + 15 * (2 * 64 + 4 * 64) + 4 * 16);
   EXPECT_NEAR(cache_bytes(99), states + kPosition * 100, 0.01 * states);
   EXPECT_NEAR(cache_bytes(9999), states + kPosition * 10000, 0.01 * states);
 }

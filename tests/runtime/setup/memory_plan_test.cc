@@ -227,7 +227,7 @@ TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
 }
 
 // Every second layer keeps a state of 16 heads with 64 x 64 elements, and 3 inputs of a convolution with 3 x
-// 1024 channels. For up to 63 tokens, it also keeps the heads' keys, additions and decays.
+// 1024 channels. For up to 15 tokens, it also keeps the heads' keys, additions and decays.
 TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
   const MemoryNeed all = need_of(1);
   for (std::size_t layer = 0; layer < spec_.blocks.size(); layer += 2)
@@ -239,7 +239,7 @@ TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
                                                       .norm = {}};
   const MemoryNeed need = need_of(1);
   EXPECT_EQ(need.cache_block, all.cache_block / 2);
-  const std::size_t state = 16 * 64 * 64 + 3 * 3 * 1024 + 16 * (63 * (64 + 64) + 64);
+  const std::size_t state = 16 * 64 * 64 + 3 * 3 * 1024 + 16 * (15 * (64 + 64) + 16);
   EXPECT_EQ(need.states, 4U * plan_.options.max_sequences * 16 * state * sizeof(float));
   EXPECT_EQ(need_of(2).states, need.states) << "a rank keeps those of its heads";
   EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), 3200).blocks, 100U);
