@@ -1,6 +1,7 @@
 #include "runtime/cache/cache_shape.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace tp {
 

@@ -27,8 +27,11 @@ bool wants_start(const GatewayModel& model) {
 bool must_yield(const GatewayModel& holder, Supervisor::Clock::time_point since) {
   if (!holder.dispatcher->has_work()) return true;
   if (!holder.supervisor->is_ready()) return false;
-  const auto began = std::max(since, holder.supervisor->active_since());
-  return Supervisor::Clock::now() - began >= holder.entry.switch_after;
+  const auto now = Supervisor::Clock::now();
+  // A job serves at least as long as it started, so starts take at most half of the time.
+  const std::chrono::duration<double> has_served = now - holder.supervisor->active_since();
+  return std::min<std::chrono::duration<double>>(now - since, has_served) >= holder.entry.switch_after &&
+         has_served >= holder.supervisor->start_time();
 }
 
 }  // namespace

@@ -83,6 +83,8 @@ class Supervisor {
   }
   // Begin of the current state `ready`, or of the current start.
   Clock::time_point active_since() const { return serves_ ? ready_ : started_; }
+  // Duration of the last start that became ready.
+  std::chrono::duration<double> start_time() const { return std::chrono::duration<double>(start_seconds_); }
   const HttpUrl& server() const { return server_; }
   const std::string& secret() const { return secret_; }
   const std::string& model() const { return announcement_.model; }

@@ -249,17 +249,20 @@ TEST(GatewaySwitches, ChangeNoBitOfAnswers) {
   std::vector<json> disturbed;
   // On a fast machine, an answer may end before its job is switched.
   for (int attempt = 0; attempt < 10 && resumed() == 0.0; ++attempt) {
-    auto one = ask(gateway, body("one"));
-    EXPECT_TRUE(comes_true([&] {
-      return gateway.metric("kept_bytes{model=\"one\"}") > 1000 ||
-             one.wait_for(0s) == std::future_status::ready;
-    }));
-    auto two = ask(gateway, body("two"));
-    for (const auto& [model, answer] : {std::pair("one", &one), {"two", &two}}) {
-      const HttpReply reply = answer->get();
+    std::vector<std::future<HttpReply>> answers;
+    for (const char* model : {"one", "one", "two"}) {
+      if (answers.size() == 2) {
+        EXPECT_TRUE(comes_true([&] {
+          return gateway.metric("kept_bytes{model=\"one\"}") > 2000 ||
+                 answers.front().wait_for(0s) == std::future_status::ready;
+        }));
+      }
+      answers.push_back(ask(gateway, body(model)));
+    }
+    for (std::future<HttpReply>& answer : answers) {
+      const HttpReply reply = answer.get();
       ASSERT_EQ(reply.status, 200) << reply.body;
       disturbed.push_back(reply.json());
-      EXPECT_EQ(disturbed.back().at("model"), model);
     }
   }
   EXPECT_GT(resumed(), 0.0);
