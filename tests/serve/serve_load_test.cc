@@ -3,8 +3,10 @@
 #include "tests/expect_contains.h"
 #include "tests/serve/served_program.h"
 
+#include <atomic>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <random>
 #include <thread>
 

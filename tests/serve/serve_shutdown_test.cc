@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <fstream>
 #include <regex>
+#include <utility>
 
 #include <gtest/gtest.h>
 

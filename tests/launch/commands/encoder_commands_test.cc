@@ -6,6 +6,7 @@
 #include "tests/reference/npy_array.h"
 #include "tests/runtime/engine/list_reranker_folder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>

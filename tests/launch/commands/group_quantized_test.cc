@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include <gtest/gtest.h>
 

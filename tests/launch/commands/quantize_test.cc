@@ -4,6 +4,7 @@
 #include "tests/temporary_directory.h"
 
 #include <filesystem>
+#include <utility>
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,8 @@
 #include "tests/reference/seq2seq_fixture.h"
 #include "tests/temporary_directory.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

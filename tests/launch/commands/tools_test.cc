@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,6 +5,7 @@
 #include "tests/launch/text_model.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include <gtest/gtest.h>

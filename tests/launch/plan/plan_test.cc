@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include <gtest/gtest.h>
 

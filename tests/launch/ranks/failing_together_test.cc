@@ -3,6 +3,8 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>

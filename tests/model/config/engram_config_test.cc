@@ -2,6 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/families/common.h"
 #include "model/config/layer_config.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
 #include "tp/error.h"
 

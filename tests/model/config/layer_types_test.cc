@@ -2,6 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/files/json_node.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
 #include "tests/reference/encoder_fixture.h"
 #include "tests/reference/fixture.h"

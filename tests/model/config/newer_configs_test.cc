@@ -1,5 +1,6 @@
 // config.json as written by transformers 5 gives the same models as older files.
 #include "model/config/architectures.h"
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
 
 #include <gtest/gtest.h>

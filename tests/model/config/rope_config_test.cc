@@ -1,3 +1,4 @@
+#include "tests/expect_contains.h"
 #include "tests/model/config/small_config.h"
 
 #include <cmath>

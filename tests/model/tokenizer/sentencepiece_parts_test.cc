@@ -7,6 +7,7 @@
 #include "tests/temporary_directory.h"
 #include "tp/error.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include <fmt/format.h>

@@ -8,6 +8,7 @@
 #include "tests/temporary_directory.h"
 #include "tp/error.h"
 
+#include <algorithm>
 #include <random>
 #include <set>
 

@@ -4,11 +4,13 @@
 #include "tests/reference/gguf.h"
 #include "tp/error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>

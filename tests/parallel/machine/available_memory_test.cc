@@ -3,6 +3,8 @@
 
 #include "tests/temporary_directory.h"
 
+#include <functional>
+
 #include <gtest/gtest.h>
 
 namespace tp {

@@ -5,6 +5,8 @@
 #include "tests/expect_contains.h"
 #include "tp/error.h"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace tp {

@@ -3,6 +3,7 @@
 #include "tests/runtime/constraint/text_matcher.h"
 #include "tp/error.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 

@@ -6,6 +6,7 @@
 #include "tp/error.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include <gtest/gtest.h>
 

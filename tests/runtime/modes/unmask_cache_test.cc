@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 #include "tp/error.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <random>
 

@@ -1,6 +1,8 @@
 // Compares every part of the language with Jinja2's results for the same templates.
 #include "tests/model/chat/jinja/rendering.h"
 
+#include <vector>
+
 namespace tp::jinja {
 namespace {
 
