@@ -121,10 +121,11 @@ void require_right_use(const GatewayFlags& flags) {
       "mpirun -np 4 tp-infer serve --model DIR",
       flags.config.empty() ? "neither" : "both");
   const LaunchedRank launched = launched_rank();
-  require<CLI::ValidationError>(
-      !launched.by_mpirun && launched.size == 1,
-      "expected a start without mpirun, found one by mpirun, which cannot start another mpirun; write mpirun "
-      "after --: tp-infer gateway -- mpirun -np 4 tp-infer serve --model DIR");
+  require<CLI::ValidationError>(!launched.by_mpirun && !launched.has_others(),
+                                "expected a start without mpirun or srun, found a start by {}; write mpirun "
+                                "after --: tp-infer gateway -- "
+                                "mpirun -np 4 tp-infer serve --model DIR",
+                                launched.launcher);
 }
 
 // Returns the exit status.
@@ -191,7 +192,7 @@ void add_gateway_command(CLI::App& app, int& status) {
               "Seconds between two comments to a stream that waits");
   options.add_flag("--log-json", flags->log_json,
                    "Log each request that the gateway refuses as a line of JSON");
-  options.add_flag("--quiet", flags->quiet, "Don't log requests");
+  options.add_flag("--quiet", flags->quiet, "Don't log refused requests");
   flags->access.add_to(options);
   options
       .add("COMMAND", flags->command, "", CLI::Validator(), "The command that starts the server, after --")

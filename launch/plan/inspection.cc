@@ -100,7 +100,7 @@ void add_kind(const Inspection& found, Lines& lines) {
   lines.add_unless_0("in hash tables", count_of_tables(found.model.spec()));
   if (const std::size_t bytes = mapped_table_bytes(found); bytes != 0)
     lines.add("memory of tables",
-              fmt::format("{} of the page cache of each host, mapped from the files", format_bytes(bytes)));
+              fmt::format("{} in the page cache of each host, mapped from the files", format_bytes(bytes)));
   if (config.num_experts == 0) return;
   lines.add("active parameters", found.parameters.active);
   lines.add("experts",

@@ -133,7 +133,7 @@ std::string asked_text(const PlanResult& result) {
       fmt::format_to(out, "  hash tables     {} of the page cache per host, mapped from the files{}\n",
                      format_bytes(row.memory.tables),
                      row.memory.peak + row.memory.tables > result.cluster.memory
-                         ? "; rows that memory has no room for are read from the disk"
+                         ? "; rows that don't fit are read from the disk"
                          : "");
     }
     if (!row.memory.refusal.empty()) fmt::format_to(out, "  {}\n", row.memory.refusal);

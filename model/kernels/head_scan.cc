@@ -71,9 +71,9 @@ class KeyChunk {
     return pad(batch.row(row(i)) + column_, rule_.shape.key_dim, copy);
   }
 
-  // Fetches the query that the next chunk needs in place of token `i`.
+  // Fetches the query of the next chunk's token `i`.
   void prefetch_next_query(std::size_t i) const {
-    const std::size_t next = tokens_.begin + i + kAnchorTokens;
+    const std::size_t next = tokens_.end + i;
     if (next < run_.tokens) prefetch(rule_.query.row(run_.first_token + next) + column_, rule_.shape.key_dim);
   }
 

@@ -93,19 +93,24 @@ std::string split_text(TpRank tp) {
   return tp.split.empty() ? std::string() : fmt::format(" split {}", fmt::join(tp.split, ","));
 }
 
+std::string tables_text(const PackedCacheIdentity& identity) {
+  return identity.divides_tables ? " divided tables" : "";
+}
+
 // The path comes last, because the text may be cut.
 std::string describe_identity(const PackedCacheIdentity& identity) {
-  return fmt::format("{}, packing {:016x}, source {}, weights {}, leaves of {} heads, {}rank {} of {}{}, {}",
-                     build_text(), packing_fingerprint(), identity.source.hex(),
-                     identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads,
-                     stage_text(identity.stage), identity.tp.rank, identity.tp.size, split_text(identity.tp),
-                     identity.model);
+  return fmt::format(
+      "{}, packing {:016x}, source {}, weights {}, leaves of {} heads, {}rank {} of {}{}{}, {}", build_text(),
+      packing_fingerprint(), identity.source.hex(), identity.type ? name_of(*identity.type) : "auto",
+      identity.leaf_heads, stage_text(identity.stage), identity.tp.rank, identity.tp.size,
+      split_text(identity.tp), tables_text(identity), identity.model);
 }
 
 // Differs between caches that must exist in a folder at the same time.
 std::string name_of_file(const PackedCacheIdentity& identity) {
-  const std::string which = fmt::format(
-      "{} {} {}", identity.model, identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads);
+  const std::string which =
+      fmt::format("{} {} {}{}", identity.model, identity.type ? name_of(*identity.type) : "auto",
+                  identity.leaf_heads, tables_text(identity));
   const std::filesystem::path model(identity.model);
   const std::filesystem::path name = model.has_filename() ? model.filename() : model.parent_path().filename();
   return fmt::format("{}-{:08x}.{}rank-{}-of-{}.packed", name.string(),

@@ -32,6 +32,7 @@ struct PackedCacheIdentity {
   std::size_t leaf_heads = 0;
   TpRank tp;
   Stage stage{};
+  bool divides_tables = false;  // whether hash tables are loaded, because hosts divide them
 };
 
 // The reason why the rest of a cache cannot be read.

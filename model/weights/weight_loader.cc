@@ -242,7 +242,10 @@ std::vector<MappedRows> WeightLoader::mapped_rows(std::span<const StoredLayer> l
     if (!rows) return {};
     all.push_back(*std::move(rows));
   }
-  for (const MappedRows& rows : all) loaded_.mapped_bytes += rows.bytes();
+  for (const MappedRows& rows : all) {
+    loaded_.mapped_bytes += rows.bytes();
+    if (reads()) rows.expect_random_reads();
+  }
   return all;
 }
 

@@ -187,9 +187,8 @@ void require_launcher_variables(const LaunchedRank& launched) {
 }
 
 void require_own_launcher(const LaunchedRank& launched, const std::string& library) {
-  const bool may_be_alone = launched.is_min_size && launched.rank == 0;
   require<CommError>(
-      launched.size <= 1 || may_be_alone,
+      !launched.has_others(),
       "cannot find the other ranks: expected the mpirun of {}, found a rank that {} started; start with the "
       "mpirun of {}, with its environment variables",
       library, launched.launcher, library);

@@ -37,6 +37,9 @@ struct LaunchedRank {
   std::string launcher{};         // the launcher's name for error messages: "Open MPI's mpirun"
   bool is_counted = false;        // whether rank and size were found by counting the launcher's children
   bool is_min_size = false;  // whether size is only a lower bound, because the launcher does not report it
+
+  // Whether the launcher has certainly started other ranks, too.
+  bool has_others() const { return size > 1 && !(is_min_size && rank == 0); }
 };
 // Reads the launcher's environment variables. If there are none, searches this process's ancestors for a
 // launcher. Later calls return the result of the first. Call this function before MPI starts, because Open

@@ -1,6 +1,7 @@
 #include "runtime/gateway/announcement.h"
 
 #include "model/files/json_fault.h"
+#include "model/files/json_text.h"
 #include "tp/internal/require.h"
 
 #include <limits>
@@ -35,7 +36,7 @@ std::string Announcement::to_text() const {
   const Json json = {{"host", host},       {"port", port},   {"process", process},
                      {"machine", machine}, {"isa", isa},     {"card", card},
                      {"model", model},     {"ranks", ranks}, {"origins", origins}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 Announcement parse_announcement(std::string_view text) {
@@ -62,8 +63,6 @@ Announcement parse_announcement(std::string_view text) {
     throw_error<RequestError>("the announcement is not valid: {}", json_fault(error));
   }
 }
-
-bool is_wildcard(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
 
 std::string secret_in(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 

@@ -36,9 +36,6 @@ struct Announcement {
 // Throws RequestError if the text is not an announcement.
 Announcement parse_announcement(std::string_view text);
 
-// Whether an address to listen at stands for all addresses of the machine.
-bool is_wildcard(std::string_view host);
-
 // The last part of the path of a URL.
 std::string secret_in(std::string_view path);
 

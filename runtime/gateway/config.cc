@@ -1,10 +1,11 @@
 #include "runtime/gateway/config.h"
 
+#include "model/files/json_text.h"
 #include "model/files/parse_number.h"
 #include "model/files/printable.h"
 #include "model/files/small_file.h"
 #include "model/files/strict_json.h"
-#include "runtime/gateway/announcement.h"
+#include "runtime/http/http_call.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -43,7 +44,7 @@ const Json& member_of(const Json& object, const char* name) {
 std::string shown(const Json& json) {
   constexpr std::size_t kMax = 200;
   if (json.is_structured()) return json.type_name();
-  return printable(json.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, kMax));
+  return printable(json_text(json).substr(0, kMax));
 }
 
 std::vector<std::string> command_of(const Json& json, const std::string& where) {

@@ -24,7 +24,7 @@ struct DispatcherOptions {
   std::chrono::milliseconds ping_time{15'000};  // time between two comments to a stream that waits
   std::function<void(const std::string& line)> log{};
   std::function<void()> on_change{};  // a request has come, begun to wait, or ended
-  // An error of the gateway's own ends a request.
+  // Called when the gateway ends a request with an error of its own.
   std::function<void(const KeptRequest& request, const ApiError& error)> on_failed{};
 };
 

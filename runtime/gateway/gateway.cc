@@ -6,6 +6,7 @@
 #include "runtime/api/answer_format.h"
 #include "runtime/gateway/model_reports.h"
 #include "runtime/gateway/request_members.h"
+#include "runtime/http/http_call.h"
 #include "runtime/http/http_message.h"
 #include "tp/error.h"
 
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace tp {
 namespace {
@@ -21,15 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFlushTime = 2s;
-
-// The name under which other hosts know this one, for an address that stands for all addresses.
-std::string reachable(const std::string& host) {
-  if (host != "0.0.0.0" && host != "::")
-    return host.find(':') == host.npos ? host : fmt::format("[{}]", host);
-  char name[256] = "";
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 // The path without /v1.
 std::string_view short_path(const HttpRequest& request) {
@@ -43,16 +34,10 @@ constexpr std::string_view kModelPath = "/models/";
 
 bool only_reads(const HttpRequest& request) { return request.method != "POST"; }
 
-constexpr const char* kNoSecret = "expected the secret of a job that runs, found another text";
+constexpr const char* kNoSecret = "expected the secret of a job that starts, found another text";
 
 // A server has better messages, but no server starts for a body that every server refuses.
 constexpr const char* kNoObject = "expected a JSON object in the body, found another text";
-
-bool begins_object(std::string_view body) {
-  if (body.starts_with("\xEF\xBB\xBF")) body.remove_prefix(3);  // a byte order mark
-  const std::size_t begin = body.find_first_not_of(" \t\r\n");
-  return begin != body.npos && body[begin] == '{';
-}
 
 ApiError no_such_model(const std::string& name, const Models& models) {
   return {.status = 404,
@@ -106,9 +91,7 @@ ModelsOptions Gateway::models_options() {
   return options;
 }
 
-std::string Gateway::url() const {
-  return fmt::format("http://{}:{}{}", reachable(options_.host), port(), kAnnouncePath);
-}
+std::string Gateway::url() const { return usable_url(options_.host, port()).append(kAnnouncePath); }
 
 std::string Gateway::run() {
   http_->post([this] { models_->start(); });
@@ -313,12 +296,11 @@ void Gateway::take_announcement(const Exchange& exchange) {
   try {
     const Announcement announcement = parse_announcement(exchange->take_body());
     const bool is_known = models_->announced(secret, announcement, exchange->request().client);
-    if (!is_known) refusals_.add(exchange->request(), {.status = 403, .message = kNoSecret});
-    exchange->respond({.status = is_known ? 200 : 403, .body = "{}"});
-  } catch (const RequestError& thrown) {
-    const ApiError error{.status = 400, .message = thrown.what()};
-    refusals_.add(exchange->request(), error);
-    exchange->respond(error_response(exchange->request(), error));
+    if (!is_known)
+      return exchange->respond(refuse(exchange->request(), {.status = 403, .message = kNoSecret}));
+    exchange->respond({.body = "{}"});
+  } catch (const RequestError& error) {
+    exchange->respond(refuse(exchange->request(), {.status = 400, .message = error.what()}));
   }
 }
 

@@ -28,7 +28,7 @@ bool must_yield(const GatewayModel& holder, Supervisor::Clock::time_point since)
   if (!holder.dispatcher->has_work()) return true;
   if (!holder.supervisor->is_ready()) return false;
   const auto now = Supervisor::Clock::now();
-  // A job serves at least as long as it started, so starts take at most half of the time.
+  // A job serves at least as long as its start took, so starts take at most half of the time.
   const std::chrono::duration<double> has_served = now - holder.supervisor->active_since();
   return std::min<std::chrono::duration<double>>(now - since, has_served) >= holder.entry.switch_after &&
          has_served >= holder.supervisor->start_time();

@@ -34,7 +34,7 @@ struct ModelsOptions {
   SupervisorOptions jobs{};      // without commands
   DispatcherOptions requests{};  // without functions
   std::function<void(const std::string& line)> log{};
-  // An error of the gateway's own ends a request.
+  // Called when the gateway ends a request with an error of its own.
   std::function<void(const GatewayModel& model, const KeptRequest& request, const ApiError& error)>
       on_failed{};
   std::function<void()> on_ended{};

@@ -13,7 +13,8 @@ namespace {
 
 // Monitoring and the page ask for these paths every few seconds, also while the model has no job.
 bool is_polled(std::string_view path) {
-  constexpr std::string_view kPolled[] = {"/metrics", "/status", "/v1/status", "/version"};
+  constexpr std::string_view kPolled[] = {"/metrics", "/status",    "/v1/status",
+                                          "/models",  "/v1/models", "/version"};
   return std::ranges::find(kPolled, path) != std::end(kPolled);
 }
 

@@ -14,7 +14,10 @@ constexpr std::size_t kMaxText = 4096;  // bytes of a name or a member that can 
 // Walks over JSON without checking it.
 class Scanner {
  public:
-  explicit Scanner(std::string_view text) : text_(text) {}
+  explicit Scanner(std::string_view text) : text_(text) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
+  }
 
   bool is_at_end() const { return at_ >= text_.size(); }
   char next() const { return text_[at_]; }
@@ -80,6 +83,8 @@ nlohmann::json decoded(std::string_view text) {
 }
 
 }  // namespace
+
+bool begins_object(std::string_view body) { return Scanner(body).skip('{'); }
 
 RequestMembers members_of(std::string_view body) {
   RequestMembers members;

@@ -11,6 +11,10 @@ struct RequestMembers {
   bool stream = false;
 };
 
+// Whether the first character of a body is that of a JSON object. A byte order mark may precede it, as for
+// servers.
+bool begins_object(std::string_view body);
+
 // Reads the members `model` and `stream` of a JSON object, the last ones if there are several, without
 // parsing the rest: a body may have megabytes, and the gateway's thread must not block. If the text is not
 // JSON, the result is empty or what a prefix says, and the server refuses the request.

@@ -2,6 +2,7 @@
 
 #include "runtime/api/record.h"
 #include "runtime/gateway/program_files.h"
+#include "runtime/http/http_call.h"
 #include "tp/error.h"
 
 #include <algorithm>

@@ -193,9 +193,11 @@ std::shared_ptr<HttpCall> HttpServer::call(HttpCallRequest request, HttpCallEven
   return session;
 }
 
+bool is_wildcard(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
+
 std::string usable_url(const std::string& host, std::uint16_t port) {
   char machine[256] = "localhost";
-  const bool is_any = host == "0.0.0.0" || host == "::";
+  const bool is_any = is_wildcard(host);
   if (is_any) ::gethostname(machine, sizeof(machine) - 1);
   const bool is_ipv6 = !is_any && host.find(':') != std::string::npos;
   return fmt::format("http://{}:{}", is_any ? machine : is_ipv6 ? fmt::format("[{}]", host) : host, port);

@@ -21,8 +21,11 @@ struct HttpUrl {
 // Throws ConfigError if the text is not such a URL.
 HttpUrl parse_http_url(const std::string& text);
 
-// The URL of a server that listens at `host`, for people. The addresses that stand for all interfaces become
-// this machine's name, because browsers cannot open them.
+// Whether an address to listen at stands for all addresses of the machine.
+bool is_wildcard(std::string_view host);
+
+// The URL under which other hosts and people know a server that listens at `host`. A wildcard becomes this
+// machine's name.
 std::string usable_url(const std::string& host, std::uint16_t port);
 
 // This machine's address on the way to the server. Throws ConfigError if there is none.

@@ -100,6 +100,7 @@ HostFit Prediction::fit(const EnginePlan& plan, const Footprint& footprint, cons
   }
   try {
     const CachePlan cache = plan_cache(plan, footprint, all.ranks, all.placement, tokens);
+    host.has_whole_cache = cache.notice.empty();
     host.cache_tokens =
         std::min(tokens, shape.tokens_in(cache.blocks, plan.options.max_sequences, plan.options.max_length));
   } catch (const ConfigError& error) {
@@ -117,7 +118,8 @@ HostFit Prediction::memory(Division division) const {
     divide_hash_tables(spec);
     const Footprint of_parts(spec, plan, source_);
     HostFit parts = fit(plan, of_parts, place(division, plan, of_parts));
-    if (parts.refusal.empty()) return parts;
+    parts.divides_tables = true;
+    if (parts.has_whole_cache) return parts;
   }
   return fit(plan, footprint, all);
 }
@@ -149,9 +151,11 @@ const RankShape& Prediction::slowest(Division division, std::size_t stage) const
   const ShapeKey key{division, stage};
   if (const auto known = shapes_.find(key); known != shapes_.end()) return known->second;
   const EnginePlan plan = divided(division);
+  ModelSpec spec = spec_;
+  if (has_hash_tables(spec) && memory(division).divides_tables) divide_hash_tables(spec);
   std::optional<RankShape> max;
   for (std::size_t rank = 0; rank < division.ranks; ++rank) {
-    RankShape shape = shape_of_rank(spec_, plan, source_, plan.tp(rank), {stage, division.stages});
+    RankShape shape = shape_of_rank(spec, plan, source_, plan.tp(rank), {stage, division.stages});
     shape.speed = speed_of(plan, rank);
     const auto time = [](const RankShape& of) {
       return static_cast<double>(of.work.blocks.bytes + of.work.head.bytes) / of.speed;

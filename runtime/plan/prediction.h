@@ -35,6 +35,8 @@ struct HostFit {
   std::uint64_t tables = 0;      // hash tables in the page cache, beside the peak (MemoryNeed::tables)
   std::size_t cache_tokens = 0;  // tokens of all sequences that fit; 0: the model does not fit
   std::string refusal{};         // the engine's error if it does not fit
+  bool has_whole_cache = false;  // whether all intended tokens fit
+  bool divides_tables = false;   // whether hosts divide hash tables
 };
 
 // The load to predict.

@@ -76,11 +76,11 @@ bool ask_first_rank(Communicator& comm, const std::function<bool()>& answer) {
   return is_so;
 }
 
+// Whether the model and the whole cache fit.
 bool fits(const EnginePlan& plan, const Footprint& footprint, std::span<const RankMemory> ranks,
           const Placement& placement) {
   try {
-    plan_cache(plan, footprint, ranks, placement, plan.options.cache_tokens);
-    return true;
+    return plan_cache(plan, footprint, ranks, placement, plan.options.cache_tokens).notice.empty();
   } catch (const ConfigError&) {
     return false;
   }
@@ -272,7 +272,8 @@ PackedWeights Loader::load_weights(const WeightSource& source, ModelIdentity& id
   };
   std::string path;
   fail_together(comm_, [&] { path = std::filesystem::weakly_canonical(plan_.options.model).string(); });
-  const PackedCacheIdentity packed_as{path, {}, plan_.weights(), leaf_heads(spec_), tp, stage};
+  const PackedCacheIdentity packed_as{path, {},    plan_.weights(),     leaf_heads(spec_),
+                                      tp,   stage, plan_.divides_tables};
   return load_packed(comm_, plan_, packed_as, identity, packed, load_together);
 }
 

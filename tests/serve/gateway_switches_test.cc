@@ -155,6 +155,23 @@ TEST(GatewaySwitches, InterruptAStartThatNobodyWaitsFor) {
   gateway.end();
 }
 
+// Otherwise, two models could give way to each other after every token.
+TEST(GatewaySwitches, LetAJobServeAsLongAsItsStartTook) {
+  Group group;
+  group.add("a", {{"switch_after", 0}}, "sleep 2");
+  group.add("b");
+  GatewayProgram gateway({}, group.options());
+  auto running = ask(gateway, question("a", 100, 50));
+  ASSERT_TRUE(gateway.comes_to("a", "ready"));
+  const auto begin = Clock::now();
+  auto waiting = ask(gateway, question("b"));
+  ASSERT_TRUE(gateway.comes_to("a", "draining"));
+  EXPECT_GT(seconds_since(begin), 1.5);
+  EXPECT_TRUE(is_whole(running.get(), 100));
+  EXPECT_TRUE(is_whole(waiting.get(), 3));
+  gateway.end();
+}
+
 TEST(GatewaySwitches, TakeTheOldestRequestFirst) {
   Group group;
   for (const char* name : {"a", "b", "c", "d"}) group.add(name, {{"switch_after", 1000}});
@@ -223,7 +240,23 @@ TEST(GatewaySwitches, LeaveNoProcessesWhenTheGatewayEnds) {
   EXPECT_EQ(waiting.get().status, 503);
 }
 
-// Two models of one group run tp-infer serve on different numbers of ranks, and both have long answers.
+// The text of a stream of completions, and the number of its tokens.
+struct Streamed {
+  std::string text{};
+  int tokens = 0;
+
+  explicit Streamed(const HttpReply& reply) {
+    for (const std::string& event : reply.events()) {
+      if (event == "[DONE]") continue;
+      const json chunk = json::parse(event);
+      for (const json& choice : chunk.at("choices")) text += choice.at("text").get<std::string>();
+      if (chunk.contains("usage") && chunk["usage"].is_object())
+        tokens = chunk["usage"].at("completion_tokens");
+    }
+  }
+};
+
+// Two models of one group run tp-infer serve on different numbers of ranks.
 TEST(GatewaySwitches, ChangeNoBitOfAnswers) {
   const TemporaryDirectory folder;
   const std::string file = (folder.path() / "gateway.json").string();
@@ -236,40 +269,39 @@ TEST(GatewaySwitches, ChangeNoBitOfAnswers) {
          {"commands", {serve_command(ranks, {"--quiet", "--kv-store", folder.path().string()})}}});
   }
   std::ofstream(file) << json{{"models", models}};
-  GatewayProgram gateway({}, {"--config", file, "--drain-seconds", "0"});
-  const auto body = [](const char* model) {
-    return json{{"model", model},    {"prompt", "Once upon a time"},
-                {"max_tokens", 700}, {"seed", 5},
-                {"temperature", 1},  {"ignore_eos", true}};
+  // Waiting streams get comments, so the clients wait as long as a busy machine needs.
+  GatewayProgram gateway({}, {"--config", file, "--drain-seconds", "0", "--ping-seconds", "1"});
+  const auto body = [](const char* model, int tokens) {
+    return json{{"model", model},       {"prompt", "Once upon a time"},
+                {"max_tokens", tokens}, {"seed", 5},
+                {"temperature", 1},     {"ignore_eos", true},
+                {"stream", true},       {"stream_options", {{"include_usage", true}}}};
   };
-  const auto resumed = [&] {
-    return gateway.metric("resumed_answers_total{model=\"one\"}") +
-           gateway.metric("resumed_answers_total{model=\"two\"}");
-  };
-  std::vector<json> disturbed;
-  // On a fast machine, an answer may end before its job is switched.
+  constexpr int kLong = 700;
+  constexpr int kShort = 100;
+  const auto resumed = [&] { return gateway.metric("resumed_answers_total{model=\"one\"}"); };
+  std::vector<Streamed> disturbed;
+  std::vector<Streamed> others;
+  // On a fast machine, the answers may end before their job is switched.
   for (int attempt = 0; attempt < 10 && resumed() == 0.0; ++attempt) {
-    std::vector<std::future<HttpReply>> answers;
-    for (const char* model : {"one", "one", "two"}) {
-      if (answers.size() == 2) {
-        EXPECT_TRUE(comes_true([&] {
-          return gateway.metric("kept_bytes{model=\"one\"}") > 2000 ||
-                 answers.front().wait_for(0s) == std::future_status::ready;
-        }));
-      }
-      answers.push_back(ask(gateway, body(model)));
-    }
-    for (std::future<HttpReply>& answer : answers) {
-      const HttpReply reply = answer.get();
-      ASSERT_EQ(reply.status, 200) << reply.body;
-      disturbed.push_back(reply.json());
-    }
+    std::vector<std::future<HttpReply>> running;
+    for (int i = 0; i < 2; ++i) running.push_back(ask(gateway, body("one", kLong)));
+    EXPECT_TRUE(comes_true([&] {
+      return gateway.metric("kept_bytes{model=\"one\"}") > 2000 ||
+             running.front().wait_for(0s) == std::future_status::ready;
+    }));
+    others.emplace_back(gateway.post(kPath, body("two", kShort)));
+    for (std::future<HttpReply>& answer : running) disturbed.emplace_back(answer.get());
   }
   EXPECT_GT(resumed(), 0.0);
-  const json undisturbed = gateway.post("/v1/completions", body("one")).json();
-  for (const json& answer : disturbed) {
-    EXPECT_EQ(answer.at("choices"), undisturbed.at("choices"));
-    EXPECT_EQ(answer.at("usage").at("completion_tokens"), 700);
+  const Streamed undisturbed(gateway.post("/v1/completions", body("one", kLong)));
+  for (const Streamed& answer : disturbed) {
+    EXPECT_EQ(answer.text, undisturbed.text);
+    EXPECT_EQ(answer.tokens, kLong);
+  }
+  for (const Streamed& answer : others) {
+    EXPECT_TRUE(undisturbed.text.starts_with(answer.text)) << answer.text;
+    EXPECT_EQ(answer.tokens, kShort);
   }
   gateway.end();
 }

@@ -23,7 +23,7 @@ void require_form_of_model(std::span<const AdapterOptions> adapters, const std::
         printable(adapter.name), printable(model.string()), family.architecture,
         is_gguf ? "an adapter in GGUF, found a folder; give such an adapter, or merge the folder into the "
                   "Hugging Face checkpoint (tp-infer quantize --lora)"
-                : "a folder in PEFT's layout, found a GGUF file; give the folder that it was made of");
+                : "a folder in PEFT's layout, found a GGUF file; give the folder that it was made from");
   }
 }
 

@@ -4,9 +4,11 @@
 
 namespace tp {
 
-// A row is much shorter than the pages that Linux reads ahead, and its neighbours belong to other texts.
 MappedRows::MappedRows(std::size_t rows, std::vector<Part> parts, Read read)
-    : rows_(rows), parts_(std::move(parts)), read_(std::move(read)) {
+    : rows_(rows), parts_(std::move(parts)), read_(std::move(read)) {}
+
+// A row is much shorter than the pages that Linux reads ahead, and its neighbours belong to other texts.
+void MappedRows::expect_random_reads() const {
   for (const Part& part : parts_) {
     if (part.file) part.file->expect_random_reads(place_of(part));
   }

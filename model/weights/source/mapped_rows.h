@@ -27,6 +27,9 @@ class MappedRows {
 
   MappedRows(std::size_t rows, std::vector<Part> parts, Read read);
 
+  // From now on, reading a row reads no neighbours from the disk.
+  void expect_random_reads() const;
+
   // Writes a row as float32, [columns], with the values of WeightSource::read. Thread-safe.
   void read(std::size_t row, float* out) const { read_(row, out); }
   // Hints that the row is read soon: its pages are read in the background unless they are in memory.

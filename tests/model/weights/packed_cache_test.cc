@@ -97,6 +97,9 @@ TEST_F(PackedCacheFile, DiffersByRankAndType) {
   identity = kIdentity;
   identity.leaf_heads = 8;
   EXPECT_EQ(why(identity), "");
+  identity = kIdentity;
+  identity.divides_tables = true;
+  EXPECT_EQ(why(identity), "");
 }
 
 TEST_F(PackedCacheFile, IsStaleWhenTheModelHasChanged) {

@@ -76,7 +76,7 @@ TEST(Refusals, HideTheSecretsOfJobs) {
 
 TEST(Refusals, IgnoreMonitoringOfModelsWithoutAJob) {
   Written written;
-  for (const char* target : {"/metrics?model=a", "/v1/status?model=a", "/status", "/version"})
+  for (const char* target : {"/metrics?model=a", "/v1/status?model=a", "/status", "/v1/models", "/version"})
     written.refusals.add(request_of(target), {.status = 503}, "a");
   EXPECT_TRUE(written.lines.empty());
   EXPECT_FALSE(written.counts(R"(model="a",status="503")", 4));

@@ -25,6 +25,12 @@ TEST(RequestMembers, AreReadAsAParserReadsThem) {
   EXPECT_EQ(members_of(R"({"a":{},"b":[],"c":"","model":"m"})").model, "m");
 }
 
+TEST(RequestMembers, MayFollowAByteOrderMark) {
+  EXPECT_EQ(members_of("\xEF\xBB\xBF {\"model\":\"m\"}").model, "m");
+  EXPECT_TRUE(begins_object("\xEF\xBB\xBF {"));
+  EXPECT_FALSE(begins_object("\xEF\xBB\xBF["));
+}
+
 TEST(RequestMembers, MayFollowALongName) {
   EXPECT_EQ(members_of(R"({")" + std::string(5000, 'a') + R"(":1,"model":"b"})").model, "b");
 }
