@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/tokenizer/steps/precompiled_map.h"
+#include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/sentencepiece_file.h"
 #include "model/tokenizer/text/string_set.h"
 

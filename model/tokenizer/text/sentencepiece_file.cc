@@ -1,5 +1,7 @@
 #include "model/tokenizer/text/sentencepiece_file.h"
 
+#include "model/files/mapped_file.h"
+#include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/text/vocabulary.h"
 #include "tp/internal/require.h"
@@ -13,11 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Reads the fields of a Protocol Buffers message one by one. The library has already parsed the message and
-// refused damaged files, so damaged bytes simply end the message.
+// Reads the fields of a Protocol Buffers message one by one. Bytes that the library refuses simply end the
+// message. `path`: the file's, for errors.
 class Message {
  public:
-  explicit Message(std::string_view bytes) : rest_(bytes) {}
+  Message(std::string_view bytes, const fs::path& path) : rest_(bytes), path_(path) {}
+
+  // Throws CheckpointError for a group: the library would skip it, and read what follows, which this program
+  // would not have checked.
 
   bool next() {
     if (rest_.empty()) return false;
@@ -38,7 +43,11 @@ class Message {
         bytes_ = take(4);
         return true;
       default:
-        return false;
+        throw_error<CheckpointError>(
+            "{}: expected a model of SentencePiece, found a field of kind {}; the file may be damaged: get "
+            "it "
+            "again",
+            path_.string(), key & 7);
     }
   }
 
@@ -74,12 +83,13 @@ class Message {
   std::uint64_t field_ = 0;
   std::uint64_t number_ = 0;
   std::string_view bytes_;
+  const fs::path& path_;
 };
 
 // Field numbers as in sentencepiece_model.proto.
-SentencePieceFile::Piece piece_from(std::string_view bytes) {
+SentencePieceFile::Piece piece_from(std::string_view bytes, const fs::path& path) {
   SentencePieceFile::Piece piece;
-  for (Message message(bytes); message.next();) {
+  for (Message message(bytes, path); message.next();) {
     if (message.field() == 1) piece.text = message.bytes();
     if (message.field() == 2) piece.score = message.real();
     if (message.field() == 3) piece.type = static_cast<TokenType>(message.number());
@@ -87,16 +97,16 @@ SentencePieceFile::Piece piece_from(std::string_view bytes) {
   return piece;
 }
 
-void read_trainer_spec(std::string_view bytes, SentencePieceFile& file) {
-  for (Message message(bytes); message.next();) {
+void read_trainer_spec(std::string_view bytes, const fs::path& path, SentencePieceFile& file) {
+  for (Message message(bytes, path); message.next();) {
     if (message.field() == 3) file.algorithm = static_cast<SentencePieceFile::Algorithm>(message.number());
     if (message.field() == 24) file.space_behind = message.flag();
     if (message.field() == 35) file.byte_fallback = message.flag();
   }
 }
 
-void read_normalizer_spec(std::string_view bytes, SentencePieceFile& file) {
-  for (Message message(bytes); message.next();) {
+void read_normalizer_spec(std::string_view bytes, const fs::path& path, SentencePieceFile& file) {
+  for (Message message(bytes, path); message.next();) {
     if (message.field() == 2) file.character_map = message.bytes();
     if (message.field() == 3) file.adds_space = message.flag();
     if (message.field() == 4) file.collapses_spaces = message.flag();
@@ -104,24 +114,49 @@ void read_normalizer_spec(std::string_view bytes, SentencePieceFile& file) {
   }
 }
 
+SentencePieceFile contents_of(std::string_view content, const fs::path& path) {
+  SentencePieceFile file;
+  for (Message message(content, path); message.next();) {
+    if (message.field() == 1) file.pieces.push_back(piece_from(message.bytes(), path));
+    if (message.field() == 2) read_trainer_spec(message.bytes(), path, file);
+    if (message.field() == 3) read_normalizer_spec(message.bytes(), path, file);
+  }
+  return file;
+}
+
+// The library throws an exception of its own for a token with a NUL, and reads outside of a damaged table of
+// characters.
+void require_harmless(const SentencePieceFile& file, const fs::path& path) {
+  for (std::size_t id = 0; id < file.pieces.size(); ++id) {
+    require<CheckpointError>(file.pieces[id].text.find('\0') == std::string::npos,
+                             "{}: token {} contains a NUL character, expected none; the file may be damaged: "
+                             "get it again",
+                             path.string(), id);
+  }
+  if (file.character_map.empty()) return;
+  const std::optional<PrecompiledMap> map = PrecompiledMap::from_bytes(file.character_map);
+  require<CheckpointError>(map && map->stays_inside(),
+                           "{}: the tokenizer's table of characters has {} bytes, expected a trie and its "
+                           "texts; the file may be damaged: get it again",
+                           path.string(), file.character_map.size());
+}
+
 std::optional<TokenId> token_or_none(int id) { return id < 0 ? std::nullopt : std::optional<TokenId>(id); }
 
 }  // namespace
 
 SentencePieceFile read_sentencepiece_file(const fs::path& path) {
+  const MappedFile mapped(path);
+  const std::string_view content(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+  SentencePieceFile file = contents_of(content, path);
+  require_harmless(file, path);
   const auto processor = std::make_shared<sentencepiece::SentencePieceProcessor>();
-  const auto status = processor->Load(path.string());
+  // SentencePiece that is built without Abseil has a string_view of its own.
+  const auto status = processor->LoadFromSerializedProto({content.data(), content.size()});
   require<CheckpointError>(status.ok(),
                            "{}: cannot read the tokenizer: expected a model of SentencePiece, found: {}; the "
                            "file may be damaged: get it again from where the model comes from",
                            path.string(), status.ToString());
-  SentencePieceFile file;
-  const std::string content = processor->serialized_model_proto();
-  for (Message message(content); message.next();) {
-    if (message.field() == 1) file.pieces.push_back(piece_from(message.bytes()));
-    if (message.field() == 2) read_trainer_spec(message.bytes(), file);
-    if (message.field() == 3) read_normalizer_spec(message.bytes(), file);
-  }
   require<CheckpointError>(
       !file.pieces.empty() && file.pieces.size() < static_cast<std::size_t>(kMaxVocabularySize),
       "{}: the tokenizer has {} tokens, expected 1 to {}; the file may be damaged: get it "

@@ -45,7 +45,8 @@ struct SentencePieceFile {
   std::shared_ptr<const sentencepiece::SentencePieceProcessor> processor{};
 };
 
-// Throws CheckpointError for a file that the SentencePiece library refuses.
+// Throws CheckpointError for a file that the SentencePiece library refuses, or that would lead it outside of
+// its memory.
 SentencePieceFile read_sentencepiece_file(const std::filesystem::path& file);
 
 }  // namespace tp

@@ -9,8 +9,11 @@
 #include "tp/error.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -170,17 +173,68 @@ TEST(TokenizerModel, GivesTheLibrarysIdsForEveryKind) {
   }
 }
 
+std::string error_of_loading(const std::string& content) {
+  const test::TemporaryDirectory folder;
+  folder.write("tokenizer.model", content);
+  return test::error_of<CheckpointError>([&] { Tokenizer::load(folder.path() / "tokenizer.model"); });
+}
+
 // Decoded texts would be broken.
 TEST(TokenizerModel, RefusesTokensThatAreNotUtf8) {
-  const test::TemporaryDirectory folder;
   TestedModel model;
   model.add("<unk>", 0, 2);
   model.add("a", -1);
   model.add("b\xC0", -2);
-  folder.write("tokenizer.model", model.file());
-  EXPECT_CONTAINS(
-      test::error_of<CheckpointError>([&] { Tokenizer::load(folder.path() / "tokenizer.model"); }),
-      "token 2 is not UTF-8");
+  EXPECT_CONTAINS(error_of_loading(model.file()), "token 2 is not UTF-8");
+}
+
+// The library's trie throws an exception of its own, which says nothing of tokens.
+TEST(TokenizerModel, RefusesTokensWithNul) {
+  TestedModel model;
+  model.add("<unk>", 0, 2);
+  model.add(std::string_view("a\0b", 3), -1);
+  EXPECT_CONTAINS(error_of_loading(model.file()), "token 1 contains a NUL character");
+}
+
+// The library skips groups, and would read the token behind this one.
+TEST(TokenizerModel, RefusesGroups) {
+  TestedModel model;
+  model.add("<unk>", 0, 2);
+  const std::string group = "\x7B\x7C";  // field 15: its begin and its end
+  const std::string token = field(1, field(1, std::string_view("a\0b", 3)) + field(2, -1.0F));
+  EXPECT_CONTAINS(error_of_loading(group + token + model.file()), "found a field of kind 3");
+  EXPECT_CONTAINS(error_of_loading(model.file() + field(1, field(1, "b") + group)),
+                  "found a field of kind 3");
+}
+
+// The algorithm of words is the library's own, which does not check its table: texts with "a" would lead
+// outside the trie, or outside the replacements.
+TEST(TokenizerModel, RefusesTablesOfCharactersThatLeadOutside) {
+  TestedModel model;
+  model.algorithm = 3;
+  model.add("<unk>", 0, 2);
+  model.add("\u2581a", -1);
+  constexpr std::uint32_t kUnits = 512;
+  const auto error_with = [&](std::uint32_t offset, std::uint32_t value) {
+    std::vector<std::uint32_t> trie(kUnits);
+    trie[0] = 256 << 10;                              // "a" leads to 256 ^ 0x61
+    trie[256 ^ 0x61] = offset << 10 | 1 << 8 | 0x61;  // a string ends here
+    trie[256 ^ 0x61 ^ 1] = 1U << 31 | value;
+    std::string map;
+    const auto put = [&](std::uint32_t word) {
+      for (unsigned shift = 0; shift < 32; shift += 8) map.push_back(static_cast<char>(word >> shift));
+    };
+    put(4 * kUnits);
+    for (const std::uint32_t unit : trie) put(unit);
+    map += std::string("b\0", 2);
+    const test::TemporaryDirectory folder;
+    folder.write("tokenizer.model", model.file() + field(3, field(2, map)));
+    return test::error_or_none<CheckpointError>(
+        [&] { Tokenizer::load(folder.path() / "tokenizer.model").encode("a", AddSpecial::no); });
+  };
+  EXPECT_EQ(error_with(1, 0), "no error");
+  EXPECT_CONTAINS(error_with(1 << 20, 0), "table of characters");
+  EXPECT_CONTAINS(error_with(1, 1000), "table of characters");
 }
 
 }  // namespace

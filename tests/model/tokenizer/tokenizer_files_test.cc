@@ -224,7 +224,7 @@ TEST(SentencePiece, ExplainsErrors) {
   }
   const std::string missing =
       error_or_none<CheckpointError>([&] { Tokenizer::load(folder.path() / "other.model"); });
-  EXPECT_CONTAINS(missing, "other.model: cannot read the tokenizer: expected a model of SentencePiece");
+  EXPECT_CONTAINS(missing, "other.model: no such file");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "model/tokenizer/models/unigram.h"
 
-#include "model/tokenizer/steps/precompiled_map.h"
+#include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/base64.h"
 #include "model/tokenizer/text/utf8.h"
 #include "tests/expect_contains.h"

@@ -21,6 +21,9 @@ class PrecompiledMap {
   // trie, and the blob. Returns nullopt if the contents are inconsistent.
   static std::optional<PrecompiledMap> from_bytes(std::string_view bytes);
 
+  // Whether no text leads outside the trie or the blob, as in every table that SentencePiece has written.
+  bool stays_inside() const;
+
   // Replaces characters of `text` (well-formed UTF-8) like the `tokenizers` library, which differs from
   // SentencePiece. A grapheme cluster of up to five bytes is replaced whole if the table has a prefix of it.
   // In longer clusters, the longest string of the table is replaced at each place, as in SentencePiece.

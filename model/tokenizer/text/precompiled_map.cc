@@ -1,4 +1,4 @@
-#include "model/tokenizer/steps/precompiled_map.h"
+#include "model/tokenizer/text/precompiled_map.h"
 
 #include "model/tokenizer/text/unicode.h"
 #include "model/tokenizer/text/utf8.h"
@@ -35,6 +35,19 @@ std::optional<PrecompiledMap> PrecompiledMap::from_bytes(std::string_view bytes)
   // The blob must be valid text, and its last replacement must be terminated.
   if (map.blob_.empty() || map.blob_.back() != '\0' || !utf8::is_valid(map.blob_)) return std::nullopt;
   return map;
+}
+
+bool PrecompiledMap::stays_inside() const {
+  constexpr std::uint32_t kIsValue = std::uint32_t{1} << 31;
+  for (std::size_t place = 0; place < trie_.size(); ++place) {
+    const std::uint32_t unit = trie_[place];
+    if (place != 0 && (unit & kIsValue) != 0) continue;  // no text leads on from here
+    // The children of a unit, one per byte, are within 256 aligned units.
+    const std::size_t children = place ^ offset_of(unit);
+    if ((children | 0xFF) >= trie_.size()) return false;
+    if (ends_string(unit) && value_of(trie_[children]) >= blob_.size()) return false;
+  }
+  return true;
 }
 
 template <class Visit>
