@@ -3,6 +3,7 @@
 #include "model/files/file_kind.h"
 #include "model/files/has_file.h"
 #include "model/files/json_node.h"
+#include "model/files/mapped_file.h"
 #include "model/tokenizer/models/renumbered_model.h"
 #include "model/tokenizer/models/vocabulary_json.h"
 #include "model/tokenizer/steps/sentencepiece_normalizer.h"
@@ -79,7 +80,8 @@ std::vector<AddedToken> marian_control_tokens(const Vocabulary& vocabulary) {
 
 SentencePieceFile read_pieces(const fs::path& path) {
   refuse_other_kinds(path, FileKind::sentencepiece);
-  return read_sentencepiece_file(path);
+  const MappedFile file(path);
+  return read_sentencepiece({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}, path);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include "model/tokenizer/steps/byte_level.h"
 #include "model/tokenizer/steps/json_pattern.h"
 #include "model/tokenizer/steps/json_sequence.h"
-#include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/base64.h"
+#include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/unicode.h"
 
 #include <algorithm>

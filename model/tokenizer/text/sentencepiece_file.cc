@@ -1,6 +1,5 @@
 #include "model/tokenizer/text/sentencepiece_file.h"
 
-#include "model/files/mapped_file.h"
 #include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/text/vocabulary.h"
@@ -145,9 +144,7 @@ std::optional<TokenId> token_or_none(int id) { return id < 0 ? std::nullopt : st
 
 }  // namespace
 
-SentencePieceFile read_sentencepiece_file(const fs::path& path) {
-  const MappedFile mapped(path);
-  const std::string_view content(reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size());
+SentencePieceFile read_sentencepiece(std::string_view content, const fs::path& path) {
   SentencePieceFile file = contents_of(content, path);
   require_harmless(file, path);
   const auto processor = std::make_shared<sentencepiece::SentencePieceProcessor>();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sentencepiece {
@@ -45,8 +46,8 @@ struct SentencePieceFile {
   std::shared_ptr<const sentencepiece::SentencePieceProcessor> processor{};
 };
 
-// Throws CheckpointError for a file that the SentencePiece library refuses, or that would lead it outside of
-// its memory.
-SentencePieceFile read_sentencepiece_file(const std::filesystem::path& file);
+// Reads the content of a tokenizer.model. `path`: the file's, for errors. Throws CheckpointError for a file
+// that the SentencePiece library refuses, or that would lead it outside of its memory.
+SentencePieceFile read_sentencepiece(std::string_view content, const std::filesystem::path& path);
 
 }  // namespace tp

@@ -1,7 +1,7 @@
 #include "model/tokenizer/models/unigram.h"
 
-#include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/base64.h"
+#include "model/tokenizer/text/precompiled_map.h"
 #include "model/tokenizer/text/utf8.h"
 #include "tests/expect_contains.h"
 #include "tests/model/tokenizer/fixture_folders.h"
