@@ -136,6 +136,12 @@ class KnownTests(unittest.TestCase):
         self.write("tests/data/x", "2")
         self.assertEqual(self.known(), set())
 
+    def test_log_of_the_tests_stays(self):
+        log = "build/Testing/Temporary/LastTest.log"
+        self.write(log, "outputs")
+        self.passed("own")
+        self.assertEqual((self.root / log).read_text(), "outputs")
+
     def test_external_programs(self):
         self.write_tests(label="npm")
         self.known()
