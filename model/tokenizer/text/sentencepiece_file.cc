@@ -22,13 +22,13 @@ class Message {
 
   // Throws CheckpointError for a group: the library would skip it, and read what follows, which this program
   // would not have checked.
-
   bool next() {
     if (rest_.empty()) return false;
-    const std::uint64_t key = varint();
+    const auto key = static_cast<std::uint32_t>(varint());  // the library drops further bits, too
     field_ = key >> 3;
+    kind_ = key & 7;
     bytes_ = {};
-    switch (key & 7) {
+    switch (kind_) {
       case 0:
         number_ = varint();
         return true;
@@ -46,11 +46,14 @@ class Message {
             "{}: expected a model of SentencePiece, found a field of kind {}; the file may be damaged: get "
             "it "
             "again",
-            path_.string(), key & 7);
+            path_.string(), kind_);
     }
   }
 
-  std::uint64_t field() const { return field_; }
+  // Whether this is the field with that number, and of its kind. The library skips fields of another kind.
+  bool has_bytes(std::uint32_t field) const { return field_ == field && kind_ == 2; }
+  bool has_number(std::uint32_t field) const { return field_ == field && kind_ == 0; }
+  bool has_real(std::uint32_t field) const { return field_ == field && kind_ == 5; }
   std::string_view bytes() const { return bytes_; }
   std::uint64_t number() const { return number_; }
   bool flag() const { return number_ != 0; }
@@ -79,7 +82,8 @@ class Message {
   }
 
   std::string_view rest_;
-  std::uint64_t field_ = 0;
+  std::uint32_t field_ = 0;
+  std::uint32_t kind_ = 0;
   std::uint64_t number_ = 0;
   std::string_view bytes_;
   const fs::path& path_;
@@ -89,36 +93,36 @@ class Message {
 SentencePieceFile::Piece piece_from(std::string_view bytes, const fs::path& path) {
   SentencePieceFile::Piece piece;
   for (Message message(bytes, path); message.next();) {
-    if (message.field() == 1) piece.text = message.bytes();
-    if (message.field() == 2) piece.score = message.real();
-    if (message.field() == 3) piece.type = static_cast<TokenType>(message.number());
+    if (message.has_bytes(1)) piece.text = message.bytes();
+    if (message.has_real(2)) piece.score = message.real();
+    if (message.has_number(3)) piece.type = static_cast<TokenType>(message.number());
   }
   return piece;
 }
 
 void read_trainer_spec(std::string_view bytes, const fs::path& path, SentencePieceFile& file) {
   for (Message message(bytes, path); message.next();) {
-    if (message.field() == 3) file.algorithm = static_cast<SentencePieceFile::Algorithm>(message.number());
-    if (message.field() == 24) file.space_behind = message.flag();
-    if (message.field() == 35) file.byte_fallback = message.flag();
+    if (message.has_number(3)) file.algorithm = static_cast<SentencePieceFile::Algorithm>(message.number());
+    if (message.has_number(24)) file.space_behind = message.flag();
+    if (message.has_number(35)) file.byte_fallback = message.flag();
   }
 }
 
 void read_normalizer_spec(std::string_view bytes, const fs::path& path, SentencePieceFile& file) {
   for (Message message(bytes, path); message.next();) {
-    if (message.field() == 2) file.character_map = message.bytes();
-    if (message.field() == 3) file.adds_space = message.flag();
-    if (message.field() == 4) file.collapses_spaces = message.flag();
-    if (message.field() == 5) file.marks_spaces = message.flag();
+    if (message.has_bytes(2)) file.character_map = message.bytes();
+    if (message.has_number(3)) file.adds_space = message.flag();
+    if (message.has_number(4)) file.collapses_spaces = message.flag();
+    if (message.has_number(5)) file.marks_spaces = message.flag();
   }
 }
 
 SentencePieceFile contents_of(std::string_view content, const fs::path& path) {
   SentencePieceFile file;
   for (Message message(content, path); message.next();) {
-    if (message.field() == 1) file.pieces.push_back(piece_from(message.bytes(), path));
-    if (message.field() == 2) read_trainer_spec(message.bytes(), path, file);
-    if (message.field() == 3) read_normalizer_spec(message.bytes(), path, file);
+    if (message.has_bytes(1)) file.pieces.push_back(piece_from(message.bytes(), path));
+    if (message.has_bytes(2)) read_trainer_spec(message.bytes(), path, file);
+    if (message.has_bytes(3)) read_normalizer_spec(message.bytes(), path, file);
   }
   return file;
 }

@@ -207,6 +207,20 @@ TEST(TokenizerModel, RefusesGroups) {
                   "found a field of kind 3");
 }
 
+// The library skips a field of another kind, and drops the bits of a field's number beyond 32.
+TEST(TokenizerModel, SkipsWhatTheLibrarySkips) {
+  TestedModel model;
+  model.add("<unk>", 0, 2);
+  const std::string text = field(1, std::string_view("a\0b", 3));
+  const std::string number = field(1, 1);
+  EXPECT_CONTAINS(error_of_loading(model.file() + field(1, text + number + field(2, -1.0F))),
+                  "token 1 contains a NUL character");
+  const std::string piece = field(1, text + field(2, -1.0F));
+  const std::string long_key = "\x8A\x80\x80\x80\x10";  // field 1, and bit 32
+  EXPECT_CONTAINS(error_of_loading(model.file() + long_key + piece.substr(1)),
+                  "token 1 contains a NUL character");
+}
+
 // The algorithm of words is the library's own, which does not check its table: texts with "a" would lead
 // outside the trie, or outside the replacements.
 TEST(TokenizerModel, RefusesTablesOfCharactersThatLeadOutside) {
